@@ -1,0 +1,1 @@
+"""Pure functions of arrays. Nothing here knows about estimators, tables or files."""
