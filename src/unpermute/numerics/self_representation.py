@@ -1,0 +1,437 @@
+r"""Every vector by all others: n elastic nets that share one dictionary, solved exactly.
+
+For every vector :math:`x_j` (rows of ``X``)
+
+.. math:: \min_c \; \lambda\|c\|_1 + \tfrac{1-\lambda}{2}\|c\|_2^2
+          + \tfrac{\gamma_j}{2}\|x_j - \textstyle\sum_i c_i x_i\|_2^2
+          \quad\text{s.t. } c_j = 0,
+          \qquad \gamma_j = \alpha\lambda / \max_{i \ne j} |\langle x_i, x_j\rangle| .
+
+Dividing by :math:`\gamma_j` gives the form used below, with threshold :math:`t = \lambda/\gamma_j`
+and ridge :math:`\delta = (1-\lambda)/\gamma_j`; its optimality (KKT) conditions are
+
+.. math:: \langle x_i, r\rangle - \delta c_i = t\,\mathrm{sign}(c_i) \;(c_i \ne 0), \qquad
+          |\langle x_i, r\rangle| \le t \;(c_i = 0), \qquad r = x_j - \textstyle\sum_i c_i x_i .
+
+Each problem is solved by an active set: one violator enters at a time, the problem on the active
+set is solved through an updated Cholesky factor, coefficients that would change sign leave. Where
+an entry of the dictionary may violate the conditions is found for many problems at once by one
+float32 matrix product; whatever lies within its rounding bound of the threshold is computed again
+in float64, so that the certificate is a float64 one. No n x n matrix is ever formed.
+
+References
+----------
+You, Robinson & Vidal, "Provable self-representation based outlier detection in a union of
+subspaces", CVPR 2017, doi:10.1109/CVPR.2017.460.
+Lee, Battle, Raina & Ng, "Efficient sparse coding algorithms", NIPS 2006 (the sign-guided search).
+"""
+
+import numpy as np
+from numba import njit
+from scipy import sparse
+
+from unpermute.numerics.parallel import map_blocks
+from unpermute.numerics.result import SolverResult, warn_not_converged
+
+__all__ = ["self_representation"]
+
+# Vectors per task. Fixed, so that the arithmetic of a vector does not depend on `n_jobs`.
+_CHUNK = 512
+# Problems advanced together: enough rows to keep the matrix product efficient.
+_SLOTS = 128
+# Violators taken from one global check into the local search.
+_CANDIDATES = 16
+# Smallest ridge. At lambda = 1 duplicates make the active set singular; this keeps it solvable and
+# moves the solution by far less than the tolerance.
+_MIN_RIDGE = 1e-10
+
+_RUNNING, _DONE, _FULL = 0, 1, 2
+
+
+def self_representation(
+    X, *, l1_ratio=0.95, alpha=5.0, tol=1e-8, max_rounds=1000, n_jobs=None, stage="represent"
+):
+    """Represent every vector by all others with a sparse elastic net.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_vectors, n_features)
+        C-ordered float64, rows usually of length one. Zero rows are allowed.
+    l1_ratio : float in (0, 1]
+        The weight λ between the l1 (1) and the squared l2 norm (0).
+    alpha : float
+        Sets γ_j per vector; nothing is represented at or below 1, more is from there on.
+    tol : float
+        Tolerance on the optimality conditions, relative to λ.
+    max_rounds : int
+        Global checks per vector before it is given up (and reported as not converged).
+    n_jobs : int or None
+        Threads, as in joblib. The result is the same for every value.
+    stage : str
+        Name under which progress is reported.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is a CSR array whose row j holds the coefficients of vector j (empty where
+        nothing represents it); ``optimality`` the KKT residual of every vector relative to λ;
+        ``info["gamma"]`` the weights γ_j (0 for vectors orthogonal to all others).
+    """
+    n = len(X)
+    X32 = X.astype(np.float32)
+    longest = np.sqrt(np.einsum("ij,ij->i", X, X).max())
+
+    def solve(start, stop):
+        return _solve_chunk(X, X32, start, stop, longest, l1_ratio, alpha, tol, max_rounds)
+
+    parts = map_blocks(solve, n, block=_CHUNK, stage=stage, n_jobs=n_jobs)
+    counts, indices, data, gamma, kkt, rounds = map(np.concatenate, zip(*parts, strict=True))
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    solution = sparse.csr_array((data, indices, indptr), shape=(n, n))
+    solution.sort_indices()
+    converged = kkt <= tol
+    if not converged.all():
+        warn_not_converged(
+            f"The self-representation of {np.sum(~converged)} of {n} vectors",
+            kkt.max(),
+            tol,
+            "raise max_rounds or lower alpha",
+        )
+    return SolverResult(solution, kkt, rounds, converged, {"gamma": gamma})
+
+
+class _Pool:
+    """State of the problems that are advanced together, one per slot."""
+
+    def __init__(self, n_slots, n_vectors, n_features, capacity):
+        self.target = np.full(n_slots, -1)
+        self.threshold = np.zeros(n_slots)
+        self.ridge = np.zeros(n_slots)
+        self.size = np.zeros(n_slots, dtype=np.int64)
+        self.status = np.zeros(n_slots, dtype=np.int64)
+        self.kkt = np.zeros(n_slots)
+        self.residual = np.zeros((n_slots, n_features))
+        self.residual32 = np.zeros((n_slots, n_features), dtype=np.float32)
+        self.correlation = np.empty((n_slots, n_vectors), dtype=np.float32)
+        self.active = np.zeros((n_slots, capacity), dtype=np.int64)
+        self.sign = np.zeros((n_slots, capacity))
+        self.coef = np.zeros((n_slots, capacity))
+        self.inner = np.zeros((n_slots, capacity))
+        self.factor = np.zeros((n_slots, capacity, capacity))
+
+    def start(self, slot, j, X):
+        self.target[slot] = j
+        self.size[slot] = 0
+        self.threshold[slot] = -1.0
+        self.residual[slot] = X[j]
+        self.residual32[slot] = X[j]
+
+    def grow(self):
+        """Double the room for active coefficients."""
+        for name in ("active", "sign", "coef", "inner"):
+            old = getattr(self, name)
+            setattr(self, name, np.concatenate([old, np.zeros_like(old)], axis=1))
+        k = self.factor.shape[1]
+        self.factor = np.pad(self.factor, ((0, 0), (0, k), (0, k)))
+
+
+def _solve_chunk(X, X32, start, stop, longest, l1_ratio, alpha, tol, max_rounds):
+    """Solve the problems of vectors `start` to `stop`; a finished slot is refilled at once."""
+    n_slots = min(_SLOTS, stop - start)
+    pool = _Pool(n_slots, *X.shape, capacity=32)
+    rounds = np.zeros(stop - start, dtype=np.int64)
+    found = [None] * (stop - start)
+    gamma, kkt = np.zeros(stop - start), np.zeros(stop - start)
+    queue = iter(range(start, stop))
+    for slot in range(n_slots):
+        pool.start(slot, next(queue), X)
+    live = np.arange(n_slots)
+    while len(live):
+        np.matmul(pool.residual32[live], X32.T, out=pool.correlation[: len(live)])
+        _advance(
+            X, live, pool.correlation, pool.target, pool.threshold, pool.ridge, pool.size,
+            pool.status, pool.kkt, pool.residual, pool.residual32, pool.active, pool.sign,
+            pool.coef, pool.inner, pool.factor, longest, l1_ratio, alpha, tol,
+        )  # fmt: skip
+        rounds[pool.target[live] - start] += 1
+        for slot in live:
+            j = pool.target[slot] - start
+            if pool.status[slot] == _FULL:
+                pool.grow()
+                pool.status[pool.status == _FULL] = _RUNNING
+            if pool.status[slot] != _RUNNING or rounds[j] >= max_rounds:
+                k = pool.size[slot]
+                found[j] = pool.active[slot, :k].copy(), pool.coef[slot, :k].copy()
+                t = pool.threshold[slot]
+                gamma[j], kkt[j] = (l1_ratio / t if t > 0 else 0.0), pool.kkt[slot]
+                pool.target[slot] = -1
+                for following in queue:
+                    pool.start(slot, following, X)
+                    break
+        live = np.flatnonzero(pool.target >= 0)
+    counts = np.array([len(indices) for indices, _ in found])
+    indices = np.concatenate([indices for indices, _ in found])
+    return counts, indices, np.concatenate([c for _, c in found]), gamma, kkt, rounds
+
+
+# Sums may be reordered (for SIMD); NaN and infinity keep their meaning.
+_FAST = {"reassoc", "contract", "nsz", "arcp"}
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _advance(
+    X, live, correlation, target, threshold, ridge, size, status, kkt, residual, residual32,
+    active, sign, coef, inner, factor, longest, l1_ratio, alpha, tol,
+):  # fmt: skip
+    """Check every live slot globally, then solve it on its active set and worst violators.
+
+    Changes all per-slot arrays in place.
+    """
+    n_features = X.shape[1]
+    candidates = np.empty(_CANDIDATES, dtype=np.int64)
+    for row in range(len(live)):
+        s = live[row]
+        j = target[s]
+        status[s] = _RUNNING
+        correlation[row, j] = 0.0
+        # |fl32(x.r) - x.r| <= (n_features + 2) eps |x||r|, two of them for casting x and r.
+        length = np.sqrt(_dot(residual[s], residual[s]))
+        bound = np.float32((n_features + 4) * 6e-8 * longest * length)
+        if threshold[s] < 0:
+            largest = _largest(X, residual[s], correlation[row], bound, j)
+            threshold[s] = largest / alpha
+            ridge[s] = max(threshold[s] * (1 - l1_ratio) / l1_ratio, _MIN_RIDGE)
+            if largest <= 1e-14:
+                threshold[s] = 0.0
+                kkt[s] = 0.0
+                status[s] = _DONE
+                continue
+        limit = threshold[s] * (1 + tol)
+        n_candidates, worst = _violators(
+            X, residual[s], correlation[row], bound, limit, active[s], size[s], candidates
+        )
+        stationarity = _stationarity(
+            X, residual[s], threshold[s], ridge[s], active[s], sign[s], coef[s], size[s]
+        )
+        kkt[s] = max(max(worst - threshold[s], 0.0), stationarity) / threshold[s]
+        if n_candidates == 0:
+            status[s] = _DONE
+            continue
+        status[s], size[s] = _local_search(
+            X, j, residual[s], threshold[s], ridge[s], limit, active[s], sign[s], coef[s],
+            inner[s], factor[s], size[s], candidates[:n_candidates],
+        )  # fmt: skip
+        for d in range(n_features):
+            residual32[s, d] = residual[s, d]
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _dot(a, b):
+    total = 0.0
+    for d in range(len(a)):
+        total += a[d] * b[d]
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _largest(X, x, correlation, bound, j):
+    """Largest |<x_i, x>| over i != j, in float64."""
+    top = np.float32(0.0)
+    for i in range(len(correlation)):
+        top = max(top, abs(correlation[i]))
+    largest = 0.0
+    for i in range(len(correlation)):
+        if abs(correlation[i]) >= top - 2 * bound and i != j:
+            largest = max(largest, abs(_dot(X[i], x)))
+    return largest
+
+
+@njit(cache=True, nogil=True)
+def _violators(X, residual, correlation, bound, limit, active, size, candidates):
+    """Write the worst violators into `candidates`; return how many, and the worst value."""
+    cut = np.float32(limit) - bound
+    n_found = 0
+    weakest = 0
+    for i in range(len(correlation)):
+        if abs(correlation[i]) <= cut:
+            continue
+        if n_found < len(candidates):
+            if _is_violator(X, residual, limit, active, size, i):
+                candidates[n_found] = i
+                n_found += 1
+        elif _is_violator(X, residual, limit, active, size, i):
+            candidates[weakest] = i
+        else:
+            continue
+        if n_found == len(candidates):
+            weakest = 0
+            for c in range(1, n_found):
+                if abs(correlation[candidates[c]]) < abs(correlation[candidates[weakest]]):
+                    weakest = c
+            cut = max(cut, abs(correlation[candidates[weakest]]))
+    worst = 0.0
+    for c in range(n_found):
+        worst = max(worst, abs(_dot(X[candidates[c]], residual)))
+    return n_found, worst
+
+
+@njit(cache=True, nogil=True)
+def _is_violator(X, residual, limit, active, size, i):
+    for a in range(size):
+        if active[a] == i:
+            return False
+    return abs(_dot(X[i], residual)) > limit
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _stationarity(X, residual, threshold, ridge, active, sign, coef, size):
+    """Largest error of the optimality conditions on the active set."""
+    error = 0.0
+    for a in range(size):
+        gradient = _dot(X[active[a]], residual) - ridge * coef[a] - threshold * sign[a]
+        error = max(error, abs(gradient))
+    return error
+
+
+@njit(cache=True, nogil=True)
+def _local_search(
+    X, j, residual, threshold, ridge, limit, active, sign, coef, inner, factor, size, candidates
+):
+    """Add candidates one at a time, worst first, until none violates. Changes its arrays in place.
+
+    Returns the status and the new size of the active set.
+    """
+    status = _RUNNING
+    trial = np.empty(len(active))
+    blocked = -1
+    # The bound only cuts off cycles within the rounding; the next global check goes on from there.
+    for _ in range(8 * len(candidates)):
+        worst, entering, value = limit, -1, 0.0
+        for i in candidates:
+            if i == blocked or _position(active, size, i) >= 0:
+                continue
+            correlation = _dot(X[i], residual)
+            if abs(correlation) > worst:
+                worst, entering, value = abs(correlation), i, correlation
+        if entering < 0:
+            break
+        if size == len(active):
+            status = _FULL
+            break
+        size = _append(X, j, ridge, entering, value, active, sign, coef, inner, factor, size)
+        size = _descend(threshold, active, sign, coef, inner, factor, size, trial)
+        # A violation below the rounding of the solve comes out at once: do not try it again.
+        if _position(active, size, entering) < 0:
+            blocked = entering
+        _update_residual(X, j, active, coef, size, residual)
+    _refine(X, j, residual, threshold, ridge, active, sign, coef, factor, size, trial)
+    return status, size
+
+
+@njit(cache=True, nogil=True)
+def _position(active, size, i):
+    for a in range(size):
+        if active[a] == i:
+            return a
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _append(X, j, ridge, i, correlation, active, sign, coef, inner, factor, size):
+    """Let vector i enter the active set; one new row of the Cholesky factor."""
+    row = factor[size]
+    squares = 0.0
+    for a in range(size):
+        total = _dot(X[active[a]], X[i])
+        for b in range(a):
+            total -= factor[a, b] * row[b]
+        row[a] = total / factor[a, a]
+        squares += row[a] * row[a]
+    pivot = _dot(X[i], X[i]) + ridge - squares
+    row[size] = np.sqrt(max(pivot, 0.5 * ridge))
+    active[size] = i
+    sign[size] = 1.0 if correlation > 0 else -1.0
+    coef[size] = 0.0
+    inner[size] = _dot(X[i], X[j])
+    return size + 1
+
+
+@njit(cache=True, nogil=True)
+def _descend(threshold, active, sign, coef, inner, factor, size, trial):
+    """Minimise on the active set; whatever would change its sign on the way leaves it."""
+    while size > 0:
+        for a in range(size):
+            trial[a] = inner[a] - threshold * sign[a]
+        _solve(factor, size, trial)
+        step, leaving = 1.0, -1
+        for a in range(size):
+            if trial[a] * sign[a] <= 0.0:
+                crossing = coef[a] / (coef[a] - trial[a]) if coef[a] != 0.0 else 0.0
+                if leaving < 0 or crossing < step:
+                    step, leaving = crossing, a
+        for a in range(size):
+            coef[a] += step * (trial[a] - coef[a])
+        if leaving < 0:
+            break
+        _delete(factor, size, leaving)
+        size -= 1
+        for a in range(leaving, size):
+            active[a] = active[a + 1]
+            sign[a] = sign[a + 1]
+            coef[a] = coef[a + 1]
+            inner[a] = inner[a + 1]
+    return size
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _solve(factor, size, b):
+    """Solve L Lᵀ x = b in place."""
+    for a in range(size):
+        total = b[a]
+        for c in range(a):
+            total -= factor[a, c] * b[c]
+        b[a] = total / factor[a, a]
+    for a in range(size - 1, -1, -1):
+        b[a] /= factor[a, a]
+        for c in range(a):
+            b[c] -= factor[a, c] * b[a]
+
+
+@njit(cache=True, nogil=True)
+def _delete(factor, size, p):
+    """Remove row and column p of L Lᵀ: shift the rows up, restore the triangle by rotations."""
+    for a in range(p, size - 1):
+        for c in range(a + 2):
+            factor[a, c] = factor[a + 1, c]
+    for q in range(p, size - 1):
+        x, y = factor[q, q], factor[q, q + 1]
+        length = np.hypot(x, y)
+        cosine, sine = x / length, y / length
+        for a in range(q, size - 1):
+            u, v = factor[a, q], factor[a, q + 1]
+            factor[a, q] = cosine * u + sine * v
+            factor[a, q + 1] = cosine * v - sine * u
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _update_residual(X, j, active, coef, size, residual):
+    for d in range(len(residual)):
+        residual[d] = X[j, d]
+    for a in range(size):
+        x, c = X[active[a]], coef[a]
+        for d in range(len(residual)):
+            residual[d] -= c * x[d]
+
+
+@njit(cache=True, nogil=True)
+def _refine(X, j, residual, threshold, ridge, active, sign, coef, factor, size, step):
+    """One Newton step on the active set removes the rounding left by the updates."""
+    for a in range(size):
+        step[a] = _dot(X[active[a]], residual) - ridge * coef[a] - threshold * sign[a]
+    _solve(factor, size, step)
+    for a in range(size):
+        if (coef[a] + step[a]) * sign[a] <= 0.0:
+            return
+    for a in range(size):
+        coef[a] += step[a]
+    _update_residual(X, j, active, coef, size, residual)
