@@ -8,12 +8,20 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import check_array
-from sklearn.utils._param_validation import Interval, StrOptions, validate_params
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Interval,
+    Options,
+    StrOptions,
+    validate_params,
+)
 from sklearn.utils.validation import validate_data
 
 __all__ = [
+    "HasMethods",
     "Integral",
     "Interval",
+    "Options",
     "Real",
     "StrOptions",
     "check_basis",
@@ -30,7 +38,7 @@ __all__ = [
 
 def check_vectors(X, *, name="X", allow_nan=False, min_vectors=1, min_features=1):
     """Validate a matrix of vectors (rows) and return it as C-ordered float64, never changed."""
-    return check_array(
+    X = check_array(
         _refuse_text(X, name),
         dtype=np.float64,
         order="C",
@@ -39,11 +47,12 @@ def check_vectors(X, *, name="X", allow_nan=False, min_vectors=1, min_features=1
         ensure_min_features=min_features,
         input_name=name,
     )
+    return _writeable(X)
 
 
 def validate_vectors(estimator, X, *, reset=True, min_vectors=1, min_features=1, allow_nan=False):
     """Like :func:`check_vectors` for an estimator: also keeps or compares ``n_features_in_``."""
-    return validate_data(
+    X = validate_data(
         estimator,
         _refuse_text(X, "X"),
         reset=reset,
@@ -53,6 +62,7 @@ def validate_vectors(estimator, X, *, reset=True, min_vectors=1, min_features=1,
         ensure_min_samples=min_vectors,
         ensure_min_features=min_features,
     )
+    return _writeable(X)
 
 
 def check_option(name, value, allowed):
@@ -118,6 +128,11 @@ def check_basis(basis, n_features, name="basis"):
             " identity; orthonormalise it first, for instance with numpy.linalg.qr."
         )
     return basis
+
+
+def _writeable(X):
+    # numba compiles every kernel anew for read-only arrays, which costs more than a copy.
+    return X if X.flags.writeable else X.copy()
 
 
 def _refuse_text(X, name):

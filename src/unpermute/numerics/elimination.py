@@ -81,17 +81,20 @@ def _eliminate(Y, basis, schedule, coefficients, distance):
     rows = np.empty((n_features, rank))
     y = np.empty(n_features)
     residual = np.empty(n_features)
+    gram = np.empty((rank, rank))
     for j in range(len(Y)):
         size = 0
         for i in range(n_features):
             if not np.isnan(Y[j, i]):
-                rows[size] = basis[i]
+                _copy(basis[i], rows[size])
                 y[size] = Y[j, i]
                 size += 1
-        gram = rows[:size].T @ rows[:size]
+        gram.fill(0.0)
+        for i in range(size):
+            _add_outer(gram, rows[i], 1.0)
         x = coefficients[j]
         for step in range(len(schedule) + 1):
-            x[:] = 0.0
+            x.fill(0.0)
             _least_squares_step(rows, y, size, gram, x, residual)
             if step == len(schedule) or size <= rank + 1:
                 break
@@ -107,15 +110,16 @@ def _least_squares_step(rows, y, size, gram, x, residual):
     """Add to x the least-squares solution for the current residual; update the residual."""
     rank = len(x)
     for i in range(size):
-        residual[i] = y[i] - np.dot(rows[i], x)
+        residual[i] = y[i] - _dot(rows[i], x)
     step = np.zeros(rank)
     for i in range(size):
         for a in range(rank):
             step[a] += rows[i, a] * residual[i]
     _solve_positive_definite(gram, step)
-    x += step
+    for a in range(rank):
+        x[a] += step[a]
     for i in range(size):
-        residual[i] = y[i] - np.dot(rows[i], x)
+        residual[i] = y[i] - _dot(rows[i], x)
 
 
 @njit(cache=True, nogil=True)
@@ -123,7 +127,9 @@ def _solve_positive_definite(gram, b):
     """Solve gram x = b in place by Cholesky; directions without information are damped."""
     rank = len(b)
     factor = np.zeros((rank, rank))
-    floor = 1e-14 * max(np.trace(gram), 1e-300)
+    floor = 1e-300
+    for a in range(rank):
+        floor += 1e-14 * gram[a, a]
     for a in range(rank):
         for c in range(a + 1):
             total = gram[a, c]
@@ -147,15 +153,35 @@ def _drop_worst(rows, y, residual, size, gram):
     for i in range(1, size):
         if abs(residual[i]) > abs(residual[worst]):
             worst = i
-    rank = rows.shape[1]
-    for a in range(rank):
-        for c in range(rank):
-            gram[a, c] -= rows[worst, a] * rows[worst, c]
+    _add_outer(gram, rows[worst], -1.0)
     last = size - 1
-    rows[worst] = rows[last]
+    _copy(rows[last], rows[worst])
     y[worst] = y[last]
     residual[worst] = residual[last]
     return last
+
+
+@njit(cache=True, nogil=True)
+def _add_outer(gram, row, weight):
+    """Add weight · row rowᵀ to gram."""
+    for a in range(len(row)):
+        for c in range(len(row)):
+            gram[a, c] += weight * row[a] * row[c]
+
+
+@njit(cache=True, nogil=True)
+def _copy(source, target):
+    # Assigning rows (target[:] = source) takes numba seconds to compile.
+    for i in range(len(source)):
+        target[i] = source[i]
+
+
+@njit(cache=True, nogil=True)
+def _dot(a, b):
+    total = 0.0
+    for i in range(len(a)):
+        total += a[i] * b[i]
+    return total
 
 
 @njit(cache=True, nogil=True)
@@ -163,7 +189,7 @@ def _cosine_distance(rows, y, size, x):
     """1 − cos = ρ / (1 + √(1 − ρ)) with ρ the squared relative residual: no cancellation."""
     error, length = 0.0, 0.0
     for i in range(size):
-        error += (y[i] - np.dot(rows[i], x)) ** 2
+        error += (y[i] - _dot(rows[i], x)) ** 2
         length += y[i] ** 2
     if length == 0.0:
         return 0.0

@@ -91,7 +91,7 @@ def _sorted_misfit(y, f):
     """Root mean square difference of the sorted values: what no permutation can improve."""
     if len(y) == 0:
         return 0.0
-    difference = np.sort(y) - np.sort(f)
+    difference = y[np.argsort(y)] - f[np.argsort(f)]
     return np.sqrt(np.mean(difference * difference))
 
 
