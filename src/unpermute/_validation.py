@@ -1,4 +1,4 @@
-"""Checks at the public door: one clear sentence naming the parameter, its value and what is allowed.
+"""Checks at the public door: one clear sentence naming parameter, value and what is allowed.
 
 The only module that touches scikit-learn's private validation helpers.
 """
@@ -109,7 +109,7 @@ def resolve_contamination(contamination, n_vectors):
                 f" number of vectors, {n_vectors}."
             )
         return int(contamination)
-    return min(int(round(contamination * n_vectors)), n_vectors - 1)
+    return min(round(contamination * n_vectors), n_vectors - 1)
 
 
 def check_basis(basis, n_features, name="basis"):
@@ -136,10 +136,10 @@ def _writeable(X):
 
 
 def _refuse_text(X, name):
+    """Refuse text and dates at once, with a sentence that names them."""
+    if isinstance(X, (list, tuple)):
+        X = np.asarray(X)
     dtype = getattr(X, "dtype", None)
-    if dtype is None and not hasattr(X, "__dataframe__"):
-        X = np.asarray(X) if isinstance(X, (list, tuple)) else X
-        dtype = getattr(X, "dtype", None)
-    if getattr(dtype, "kind", "") in "USmM":
+    if getattr(dtype, "kind", None) in tuple("USmM"):
         raise ValueError(f"{name} must hold numbers, but has dtype {dtype}.")
     return X

@@ -1,6 +1,7 @@
 """PMSDR: the four stages in order."""
 
 import logging
+from typing import ClassVar
 
 import numpy as np
 from sklearn.base import (
@@ -143,7 +144,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     0.01
     """
 
-    _parameter_constraints = {
+    _parameter_constraints: ClassVar[dict] = {
         "n_subspaces": [None, Interval(Integral, 1, None, closed="left")],
         "rank": [None, Interval(Integral, 1, None, closed="left"), "array-like"],
         "contamination": [

@@ -1,5 +1,7 @@
 """Detection of permuted vectors by self-representation and a random walk."""
 
+from typing import ClassVar
+
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, OutlierMixin
@@ -90,7 +92,7 @@ class SelfRepresentationDetector(OutlierMixin, BaseEstimator):
     100
     """
 
-    _parameter_constraints = {
+    _parameter_constraints: ClassVar[dict] = {
         "contamination": [
             StrOptions({"auto"}),
             Interval(Real, 0, 1, closed="left"),

@@ -102,15 +102,15 @@ def _undo_unpaid_cycles(y, f, permutation, moved, sigma, prior):
     for start in moved:
         if seen[start]:
             continue
-        gain, i = 0.0, start
+        gain, i = 0.0, int(start)
         while not seen[i]:
             seen[i] = True
             stays, moves = (y[i] - f[i]) / sigma, (y[permutation[i]] - f[i]) / sigma
             gain += 0.5 * (stays * stays - moves * moves) - prior
-            i = permutation[i]
+            i = int(permutation[i])
         if gain <= 0.0:
-            i = start
+            i = int(start)
             while permutation[i] != i:
-                following = permutation[i]
+                following = int(permutation[i])
                 permutation[i] = i
                 i = following

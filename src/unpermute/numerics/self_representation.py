@@ -78,6 +78,8 @@ def self_representation(
         ``info["gamma"]`` the weights γ_j (0 for vectors orthogonal to all others).
     """
     n = len(X)
+    # Floats, whatever was given: numba would compile the kernels again for integers.
+    l1_ratio, alpha, tol = float(l1_ratio), float(alpha), float(tol)
     X32 = X.astype(np.float32)
     longest = np.sqrt(np.einsum("ij,ij->i", X, X).max())
 
@@ -126,6 +128,13 @@ class _Pool:
         self.residual[slot] = X[j]
         self.residual32[slot] = X[j]
 
+    def finish(self, slot, l1_ratio):
+        """Empty a slot; return indices, coefficients, γ and KKT residual of its solution."""
+        k, t = self.size[slot], self.threshold[slot]
+        self.target[slot] = -1
+        gamma = l1_ratio / t if t > 0 else 0.0
+        return self.active[slot, :k].copy(), self.coef[slot, :k].copy(), gamma, self.kkt[slot]
+
     def grow(self):
         """Double the room for active coefficients."""
         for name in ("active", "sign", "coef", "inner"):
@@ -138,10 +147,9 @@ class _Pool:
 def _solve_chunk(X, X32, start, stop, longest, l1_ratio, alpha, tol, max_rounds):
     """Solve the problems of vectors `start` to `stop`; a finished slot is refilled at once."""
     n_slots = min(_SLOTS, stop - start)
-    pool = _Pool(n_slots, *X.shape, capacity=32)
-    rounds = np.zeros(stop - start, dtype=np.int64)
-    found = [None] * (stop - start)
-    gamma, kkt = np.zeros(stop - start), np.zeros(stop - start)
+    pool = _Pool(n_slots, X.shape[0], X.shape[1], capacity=32)
+    rounds = np.zeros(stop, dtype=np.int64)
+    rows = {}
     queue = iter(range(start, stop))
     for slot in range(n_slots):
         pool.start(slot, next(queue), X)
@@ -153,25 +161,27 @@ def _solve_chunk(X, X32, start, stop, longest, l1_ratio, alpha, tol, max_rounds)
             pool.status, pool.kkt, pool.residual, pool.residual32, pool.active, pool.sign,
             pool.coef, pool.inner, pool.factor, longest, l1_ratio, alpha, tol,
         )  # fmt: skip
-        rounds[pool.target[live] - start] += 1
-        for slot in live:
-            j = pool.target[slot] - start
-            if pool.status[slot] == _FULL:
-                pool.grow()
-                pool.status[pool.status == _FULL] = _RUNNING
-            if pool.status[slot] != _RUNNING or rounds[j] >= max_rounds:
-                k = pool.size[slot]
-                found[j] = pool.active[slot, :k].copy(), pool.coef[slot, :k].copy()
-                t = pool.threshold[slot]
-                gamma[j], kkt[j] = (l1_ratio / t if t > 0 else 0.0), pool.kkt[slot]
-                pool.target[slot] = -1
-                for following in queue:
-                    pool.start(slot, following, X)
-                    break
+        rounds[pool.target[live]] += 1
+        if np.any(pool.status[live] == _FULL):
+            pool.grow()
+        exhausted = rounds[pool.target[live]] >= max_rounds
+        for slot in live[(pool.status[live] == _DONE) | exhausted]:
+            j = int(pool.target[slot])
+            rows[j] = pool.finish(slot, l1_ratio)
+            for following in queue:
+                pool.start(slot, following, X)
+                break
         live = np.flatnonzero(pool.target >= 0)
-    counts = np.array([len(indices) for indices, _ in found])
-    indices = np.concatenate([indices for indices, _ in found])
-    return counts, indices, np.concatenate([c for _, c in found]), gamma, kkt, rounds
+    indices, data, gamma, kkt = zip(*(rows[j] for j in range(start, stop)), strict=True)
+    counts = np.array([len(row) for row in indices])
+    return (
+        counts,
+        np.concatenate(indices),
+        np.concatenate(data),
+        np.array(gamma),
+        np.array(kkt),
+        rounds[start:],
+    )
 
 
 # Sums may be reordered (for SIMD); NaN and infinity keep their meaning.

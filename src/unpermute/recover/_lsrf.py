@@ -14,13 +14,16 @@ Yao, Peng & Tsakiris, "Unlabeled principal component analysis", NeurIPS 2021.
 import numpy as np
 
 from unpermute.numerics.elimination import eliminate
+from unpermute.recover._problem import RecoverySolution
 
 __all__ = ["lsrf"]
 
 
-def lsrf(Y, basis, *, n_jobs=None):
-    """Return the coefficients of every vector of `Y`, and whether each fit was determined."""
-    n_features, rank = basis.shape
+def lsrf(problem):
+    """Solve a :class:`RecoveryProblem`; converged where there are enough entries."""
+    n_features, rank = problem.basis.shape
     one_by_one = np.ones(max(n_features - rank - 1, 0), dtype=np.int64)
-    coefficients, _ = eliminate(Y, basis, one_by_one, stage="recover", n_jobs=n_jobs)
-    return coefficients, np.sum(~np.isnan(Y), axis=1) >= rank
+    coefficients, _ = eliminate(
+        problem.Y, problem.basis, one_by_one, stage="recover", n_jobs=problem.n_jobs
+    )
+    return RecoverySolution(coefficients, np.sum(~np.isnan(problem.Y), axis=1) >= rank)

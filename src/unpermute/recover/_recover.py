@@ -15,10 +15,11 @@ from unpermute._validation import (
 )
 from unpermute.numerics.permutations import match_values
 from unpermute.recover._lsrf import lsrf
+from unpermute.recover._problem import RecoveryProblem
 
 __all__ = ["METHODS", "RecoveryResult", "recover_vectors"]
 
-# name -> function(Y, basis, *, n_jobs) -> (coefficients, converged)
+# name -> function(RecoveryProblem) -> RecoverySolution
 METHODS = {"lsrf": lsrf}
 
 
@@ -103,9 +104,12 @@ def recover_vectors(Y, basis, *, method="lsrf", offset=None, noise_scale=None, n
                 f"offset has {len(offset)} entries, but the vectors have {Y.shape[1]} features."
             )
         centred = Y - offset
-    coefficients, converged = solve(centred, basis, n_jobs=n_jobs)
-    fitted = coefficients @ basis.T
+    blocks = np.zeros(Y.shape[1], dtype=np.int64)
+    solution = solve(
+        RecoveryProblem(centred, basis, blocks, noise_scale=noise_scale, n_jobs=n_jobs)
+    )
+    fitted = solution.coefficients @ basis.T
     if offset is not None:
         fitted += offset
     permutations, cost = match_values(Y, fitted, noise_scale=noise_scale, n_jobs=n_jobs)
-    return RecoveryResult(coefficients, fitted, permutations, cost, converged)
+    return RecoveryResult(solution.coefficients, fitted, permutations, cost, solution.converged)

@@ -1,0 +1,41 @@
+# Every target sets up what it needs in .venv; a machine needs Python 3.11 or later, and make.
+
+PYTHON ?= python3
+WORKERS ?= auto
+VENV := .venv
+BIN := $(VENV)/bin
+BENCHMARKS := $(sort $(wildcard benchmarks/[!_]*.py))
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench
+# The targets share one environment: pip must not run twice in it at once.
+.NOTPARALLEL:
+
+help:  ## list the targets
+	@awk -F ':.*  ## ' '/^[a-z]+:.*  ## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.cli  ## shuffle vectors, repair them before your eyes
+	@$(BIN)/unpermute demo
+
+test: $(VENV)/.cli,test  ## run the tests and the examples in the docstrings
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8
+
+lint: $(VENV)/.lint  ## check style, types and spelling
+	@if git rev-parse --git-dir >/dev/null 2>&1; \
+		then PATH="$(CURDIR)/$(BIN):$$PATH" pre-commit run --all-files; \
+		else sed -n 's/^ *entry: //p' .pre-commit-config.yaml | PATH="$(CURDIR)/$(BIN):$$PATH" sh -ex; \
+		fi
+
+bench: $(VENV)/.cli,bench  ## print the benchmark tables
+	@set -e; for name in $(subst /,.,$(basename $(BENCHMARKS))); do \
+		$(BIN)/python -m $$name; done
+
+# The stamp .venv/.a,b says that the extras a and b are installed; it is renewed when their list is.
+$(VENV)/.%: pyproject.toml | $(BIN)/python
+	@echo "Installing unpermute[$*] into $(VENV) ..."
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable ".[$*]"
+	@touch "$@"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "unpermute needs Python 3.11 or later; name one with make PYTHON=...")'
+	@$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,65 @@
+"""Progress bars on stderr for whatever the core reports."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import TaskID as BarID
+
+from unpermute._progress import on_progress
+
+__all__ = ["draw_progress"]
+
+# A stage that is not listed is drawn under its own name.
+_TITLES = {
+    "detect": "Detect shuffled vectors",
+    "represent": "Represent by each other",
+    "cluster": "Cluster the clean ones",
+    "classify": "Classify the shuffled ones",
+    "recover": "Recover their entries",
+    "match": "Match values with places",
+}
+
+
+@contextmanager
+def draw_progress() -> Iterator[None]:
+    """Draw one bar per stage while the block runs."""
+    columns = (
+        TextColumn("{task.description:<26}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    progress = Progress(*columns, console=Console(stderr=True))
+    with progress, on_progress(_bars(progress)):
+        yield
+
+
+@dataclass
+class _Bar:
+    bar_id: BarID
+    before: int = 0  # units of the rounds that are over
+    done: int = 0
+    total: int = 0
+
+
+def _bars(progress: Progress) -> Callable[[str, int, int], None]:
+    bars: dict[str, _Bar] = {}
+    # Until the first report, so that the screen is not empty while kernels compile.
+    waiting = progress.add_task("Get ready (compiles once)", total=None)
+
+    def draw(stage: str, done: int, total: int) -> None:
+        if not bars:
+            progress.remove_task(waiting)
+        if stage not in bars:
+            bars[stage] = _Bar(progress.add_task(_TITLES.get(stage, stage.capitalize())))
+        bar = bars[stage]
+        # A stage may run several times, for instance once per subspace: its bar goes on growing.
+        if done < bar.done or bar.done == bar.total:
+            bar.before += bar.total
+        bar.done, bar.total = done, total
+        progress.update(bar.bar_id, completed=bar.before + done, total=bar.before + total)
+
+    return draw

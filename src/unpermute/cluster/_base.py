@@ -1,0 +1,62 @@
+"""What the subspace clusterers share: coefficients, graph, spectral clustering."""
+
+from abc import abstractmethod
+from typing import ClassVar
+
+from sklearn.base import BaseEstimator, ClusterMixin
+
+from unpermute._validation import (
+    Integral,
+    Interval,
+    Real,
+    check_n_subspaces,
+    fit_context,
+    validate_vectors,
+)
+from unpermute.numerics.graphs import affinity, spectral_clusters
+
+__all__ = ["SelfRepresentationClustering"]
+
+
+class SelfRepresentationClustering(ClusterMixin, BaseEstimator):
+    """Base of clusterers that represent every vector by the others.
+
+    A subclass says how in ``_self_representation(X)``, which returns a csr_array whose row j
+    represents vector j, and has the parameters `n_clusters`, `keep` and `random_state`.
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "n_clusters": [None, Interval(Integral, 1, None, closed="left")],
+        "keep": [Interval(Real, 0, 1, closed="right")],
+        "random_state": ["random_state"],
+    }
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Cluster the vectors.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_vectors, n_features)
+            Vectors in rows.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+            The fitted clusterer.
+        """
+        X = validate_vectors(self, X, min_vectors=2)
+        check_n_subspaces(self.n_clusters, len(X), name="n_clusters")
+        self.coefficients_ = self._self_representation(X)
+        self.affinity_matrix_ = affinity(self.coefficients_, keep=self.keep)
+        self.labels_, self.eigenvalues_ = spectral_clusters(
+            self.affinity_matrix_, self.n_clusters, random_state=self.random_state
+        )
+        self.n_clusters_ = int(self.labels_.max()) + 1
+        return self
+
+    @abstractmethod
+    def _self_representation(self, X):
+        """Return the coefficients, a csr_array of shape (n_vectors, n_vectors)."""

@@ -1,0 +1,188 @@
+"""The shape of the package: who may import whom, what is public, and what its docstrings hold."""
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from numpydoc.validate import validate
+
+import unpermute
+
+ROOT = Path(unpermute.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+
+# A module may import from its own line and from the lines above it, never from below.
+LAYERS = [
+    {"_validation", "_progress"},
+    {"numerics"},
+    {"datasets", "metrics", "theory"},
+    {"detect"},
+    {"cluster"},
+    {"classify"},
+    {"recover"},
+    {"pmsdr"},
+    {"baselines"},
+    {"stream", "distributed"},
+    {"table"},
+    {"report"},
+    {"experiments"},
+    {"cli"},
+    {"__main__"},
+]
+HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
+
+PROMISED = {
+    "unpermute": ["PMSDR"],
+    "unpermute.detect": ["SelfRepresentationDetector"],
+    "unpermute.cluster": [
+        "ElasticNetSubspaceClustering",
+        "OMPSubspaceClustering",
+        "SparseSubspaceClustering",
+    ],
+    "unpermute.classify": ["EliminationClassifier"],
+    "unpermute.recover": ["recover_vectors"],
+    "unpermute.datasets": [
+        "load_benign_tumours",
+        "load_student_scores",
+        "make_permuted_subspaces",
+    ],
+    "unpermute.metrics": [
+        "outlier_classification_error",
+        "permutation_error_ratio",
+        "recovery_error",
+        "subspace_clustering_error",
+        "undetected_outlier_ratio",
+    ],
+}
+
+# Missing docstring, summary, parameters, types, descriptions, or returned values.
+NUMPYDOC_CODES = {
+    *("GL08", "SS01", "SS02", "SS03", "SS06"),
+    *("PR01", "PR02", "PR03", "PR04", "PR07"),
+    *("RT01", "RT03"),
+}
+
+
+def _name(path):
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = [_name(path) for path in FILES]
+
+
+def _imports(path):
+    """Yield the line and the dotted name of everything a file imports, inside functions too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}:{node.lineno}: import by the absolute name"
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def _layer(name):
+    """Layer of a dotted name; None for other packages, and for `unpermute.__version__`."""
+    parts = name.split(".")
+    if parts[0] != "unpermute" or parts[1:] in ([], ["__version__"]):
+        return None
+    return "pmsdr" if parts[1] == "PMSDR" else parts[1]
+
+
+# The first file is the package's own __init__, which hands out names of any layer.
+@pytest.mark.parametrize("path", FILES[1:], ids=MODULES[1:])
+def test_imports_point_upwards(path):
+    own = _layer(_name(path))
+    assert own in HEIGHT, f"{own} has no place in LAYERS yet"
+    for line, name in _imports(path):
+        layer = _layer(name)
+        if layer is not None:
+            assert layer in HEIGHT, f"{path.name}:{line}: {name} has no place in LAYERS"
+            assert HEIGHT[layer] <= HEIGHT[own], f"{path.name}:{line}: {own} must not use {name}"
+
+
+def test_layers_know_the_order_they_enforce(tmp_path):
+    file = tmp_path / "wrong.py"
+    file.write_text("def f():\n    from unpermute.recover import recover_vectors\n")
+    [(line, name)] = _imports(file)
+    assert line == 2
+    assert HEIGHT[_layer(name)] > HEIGHT[_layer("unpermute.numerics.subspaces")]
+    assert _layer("unpermute.PMSDR") == "pmsdr"
+    assert _layer("numpy.linalg") is None
+
+
+def test_no_module_is_called_utils():
+    assert not [name for name in MODULES if "utils" in name.split(".")]
+
+
+@pytest.mark.parametrize("module", PROMISED)
+def test_promised_names_are_public(module):
+    imported = importlib.import_module(module)
+    for name in PROMISED[module]:
+        assert hasattr(imported, name)
+        assert name in imported.__all__
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_all_holds_existing_names(module):
+    imported = importlib.import_module(module)
+    for name in getattr(imported, "__all__", []):
+        assert isinstance(name, str)
+        assert hasattr(imported, name)
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="has no attribute 'PMSDRR'"):
+        unpermute.PMSDRR  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import unpermute",
+        "import sys; sys.argv = ['unpermute', '--help']\n"
+        "from unpermute.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as stop: assert not stop.code",
+    ],
+    ids=["import", "help"],
+)
+def test_heavy_packages_load_only_when_needed(code):
+    check = "import sys; print(sorted({'numpy', 'sklearn', 'numba'} & set(sys.modules)))"
+    result = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{check}"], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.splitlines()[-1] == "[]"
+
+
+def _public_objects():
+    for module, names in PROMISED.items():
+        for name in names:
+            yield f"{module}.{name}"
+            thing = getattr(importlib.import_module(module), name, None)
+            if inspect.isclass(thing):
+                methods = (key for key, value in vars(thing).items() if inspect.isfunction(value))
+                yield from (f"{module}.{name}.{key}" for key in methods if key[0] != "_")
+
+
+def test_public_docstrings_are_complete():
+    problems = [
+        f"{name}: {code} {message}"
+        for name in _public_objects()
+        for code, message in validate(name)["errors"]
+        if code in NUMPYDOC_CODES
+    ]
+    assert not problems, "\n".join(problems)
+
+
+def test_every_module_says_what_it_is():
+    missing = [n for p, n in zip(FILES, MODULES, strict=True) if not _docstring(p)]
+    assert not missing
+
+
+def _docstring(path):
+    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
