@@ -183,13 +183,13 @@ def test_refined_error_projects_and_scales_within_the_true_group():
     assert recovery_error(X_true, X, mask=mask, refined=True, labels=labels, rank=1) < 1e-12
 
 
-def test_refined_error_fits_the_space_within_the_mask():
+def test_refined_error_fits_the_space_to_the_whole_group():
+    """The long second vector decides the line, although only the first is looked at."""
     X_true = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     X = np.array([[1.0, 0.0, 0.0], [0.0, 9.0, 0.0]])
     options = {"refined": True, "labels": [0, 0], "rank": 1}
-    assert recovery_error(X_true, X, mask=[True, False], **options) < 1e-12
-    # The longer vector decides the space, and the shorter one is projected to nothing.
-    assert recovery_error(X_true, X, **options) == pytest.approx(np.sqrt(1 / 2))
+    assert recovery_error(X_true, X, mask=[True, False], **options) == pytest.approx(1.0)
+    assert recovery_error(X_true, X, mask=[False, True], **options) < 1e-12
 
 
 def test_refined_error_takes_one_rank_per_group_and_absent_groups():

@@ -125,9 +125,9 @@ def recovery_error(X_true, X_recovered, *, mask=None, refined=False, labels=None
     r"""Relative error :math:`\|\hat X - X\|_F / \|X\|_F` over the rows of `mask`.
 
     With `refined`, each recovered vector is first projected onto the space of dimension `rank`
-    that an SVD fits to all recovered vectors of its true group (within `mask`), and scaled to
-    length 1: the figure that [1]_ reports for its synthetic data. It knows the true grouping and
-    presumes true vectors of length 1; compare it with its like only.
+    that an SVD fits to its whole true group (the clean and the recovered vectors, whatever `mask`
+    says), and scaled to length 1: the figure that [1]_ reports for its synthetic data. It knows
+    the true grouping and presumes true vectors of length 1; compare it with its like only.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def recovery_error(X_true, X_recovered, *, mask=None, refined=False, labels=None
     _check_same_shape("X_recovered", X_recovered, "X_true", X_true)
     rows = _check_rows("mask", mask, X_true, "X_true")
     if refined:
-        X_recovered = _refine(X_recovered, rows, labels, rank)
+        X_recovered = _refine(X_recovered, labels, rank)
     error = np.linalg.norm(X_recovered[rows] - X_true[rows])
     if error == 0:
         return 0.0
@@ -270,7 +270,7 @@ def _share(wrong):
     return float(np.mean(wrong)) if wrong.size else 0.0
 
 
-def _refine(X, rows, labels, rank):
+def _refine(X, labels, rank):
     if labels is None or rank is None:
         missing = "labels" if labels is None else "rank"
         raise ValueError(f"refined=True needs labels and rank, but {missing} is None.")
@@ -279,7 +279,7 @@ def _refine(X, rows, labels, rank):
     check_rank(rank, X.shape[1], len(groups))
     refined = np.zeros_like(X)
     for group, r in zip(groups, np.broadcast_to(rank, len(groups)), strict=True):
-        members = rows & (labels == group)
+        members = labels == group
         basis = np.linalg.svd(X[members], full_matrices=False)[2][:r].T
         fitted = X[members] @ basis @ basis.T
         lengths = np.linalg.norm(fitted, axis=1, keepdims=True)

@@ -14,6 +14,7 @@ from unpermute._validation import (
     validate_vectors,
 )
 from unpermute.numerics.graphs import affinity, spectral_clusters
+from unpermute.numerics.parallel import one_blas_thread
 
 __all__ = ["SelfRepresentationClustering"]
 
@@ -49,11 +50,12 @@ class SelfRepresentationClustering(ClusterMixin, BaseEstimator):
         """
         X = validate_vectors(self, X, min_vectors=2)
         check_n_subspaces(self.n_clusters, len(X), name="n_clusters")
-        self.coefficients_ = self._self_representation(X)
-        self.affinity_matrix_ = affinity(self.coefficients_, keep=self.keep)
-        self.labels_, self.eigenvalues_ = spectral_clusters(
-            self.affinity_matrix_, self.n_clusters, random_state=self.random_state
-        )
+        with one_blas_thread():
+            self.coefficients_ = self._self_representation(X)
+            self.affinity_matrix_ = affinity(self.coefficients_, keep=self.keep)
+            self.labels_, self.eigenvalues_ = spectral_clusters(
+                self.affinity_matrix_, self.n_clusters, random_state=self.random_state
+            )
         self.n_clusters_ = int(self.labels_.max()) + 1
         return self
 

@@ -64,7 +64,8 @@ class ElasticNetSubspaceClustering(SelfRepresentationClustering):
     >>> from unpermute.cluster import ElasticNetSubspaceClustering
     >>> rng = np.random.default_rng(0)
     >>> X = np.vstack([rng.normal(size=(15, 2)) @ rng.normal(size=(2, 8)) for _ in range(2)])
-    >>> ElasticNetSubspaceClustering(random_state=0).fit_predict(X).tolist() == [0] * 15 + [1] * 15
+    >>> labels = ElasticNetSubspaceClustering(2, random_state=0).fit_predict(X)
+    >>> labels.tolist() == [0] * 15 + [1] * 15
     True
     """
 
@@ -94,6 +95,10 @@ class ElasticNetSubspaceClustering(SelfRepresentationClustering):
 
     def _self_representation(self, X):
         result = self_representation(
-            unit_rows(X), l1_ratio=self.l1_ratio, alpha=self.alpha, n_jobs=self.n_jobs
+            unit_rows(X),
+            l1_ratio=self.l1_ratio,
+            alpha=self.alpha,
+            n_jobs=self.n_jobs,
+            stage="cluster",
         )
         return result.solution

@@ -33,9 +33,9 @@ class OMPSubspaceClustering(SelfRepresentationClustering):
     greedily: the vector most correlated with the residual enters, the coefficients are refitted
     [1]_. Then clusters the graph ``|C| + |C|ᵀ`` spectrally.
 
-    Choose it for many vectors and little noise: the cheapest of the three, and the only one
-    without a penalty to tune; with much noise it picks wrong neighbours where
-    :class:`ElasticNetSubspaceClustering` does not.
+    Choose it when the dimension of the subspaces is known and the noise small: nothing else needs
+    tuning. With noise the coefficients beyond that dimension point to other subspaces, and
+    :class:`ElasticNetSubspaceClustering` is both more accurate and faster.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def orthogonal_matching_pursuit(X, *, max_nonzeros=10, tol=1e-6, n_jobs=None):
         return _solve_block(X, start, stop, size, tol)
 
     block = max(1, min(_BLOCK, _CORRELATIONS // n))
-    parts = map_blocks(solve, n, block=block, stage="represent", n_jobs=n_jobs)
+    parts = map_blocks(solve, n, block=block, stage="cluster", n_jobs=n_jobs)
     counts, chosen, values, lengths = map(np.concatenate, zip(*parts, strict=True))
     used = np.arange(size) < counts[:, None]
     indptr = np.concatenate([[0], np.cumsum(counts)])

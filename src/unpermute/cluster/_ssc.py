@@ -155,9 +155,9 @@ def sparse_self_representation(X, *, alpha=20.0, affine=False, tol=2e-3, max_ite
     errors = []
     for n_iter in range(1, max_iter + 1):
         errors.append(state.step())
-        report("represent", n_iter, max_iter)
+        report("cluster", n_iter, max_iter)
         if errors[-1] <= tol:
-            report("represent", max_iter, max_iter)
+            report("cluster", max_iter, max_iter)
             break
     else:
         remedy = f"raise max_iter (now {max_iter}) or lower alpha (now {alpha:g})"

@@ -6,6 +6,7 @@ Row j of a coefficient matrix represents vector j by the others; all matrices ar
 import itertools
 
 import numpy as np
+from numba import njit
 from scipy import linalg, sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import eigsh
@@ -25,6 +26,8 @@ _DENSE_SIZE = 1500
 # Eigenvalues closer than this are equal: rounding must not choose between components.
 _EQUAL = 1e-10
 _KMEANS_STARTS = 20
+# On single subspaces later gaps differed by up to a factor of five.
+_STANDS_OUT = 6.0
 
 
 def average_walk(transition, n_steps):
@@ -53,14 +56,7 @@ def average_walk(transition, n_steps):
     stuck = transition.sum(axis=1) == 0
     targets = np.ones(n) if stuck.all() else (~stuck).astype(float)
     targets /= targets.sum()
-    mass = np.full(n, 1.0 / n)
-    total = np.zeros(n)
-    for _ in range(n_steps):
-        lost = mass[stuck].sum()
-        mass = backwards @ mass
-        mass += lost * targets
-        total += mass
-    return total / n_steps
+    return _walk(backwards.indptr, backwards.indices, backwards.data, stuck, targets, n_steps)
 
 
 def affinity(coefficients, *, keep=1.0):
@@ -129,17 +125,42 @@ def spectral_embedding(W, n_components, *, random_state=None):
 def estimate_n_clusters(eigenvalues):
     """Number of groups at the largest gap, ``argmax_k λ_{k+1} − λ_k``, of ascending eigenvalues.
 
-    One connected graph without a bottleneck has its largest gap after the first eigenvalue.
+    One connected graph without a bottleneck has its largest gap after the first eigenvalue; so has
+    a graph whose groups are blurred by noise, but there one later gap stands out: it wins when it
+    is six times as large as any other later one.
+
+    Vectors that fill one subspace densely mimic groups: their graph resembles a sphere, whose
+    first overtone has ``r (r + 1) / 2 − 1`` eigenvalues. Give the number where it is known, or
+    merge clusters with the same basis.
+
+    Parameters
+    ----------
+    eigenvalues : array-like
+        Of the normalised Laplacian, in ascending order.
+
+    Returns
+    -------
+    int
+        At least 1, below the number of eigenvalues (1 if there is only one).
 
     Examples
     --------
     >>> from unpermute.numerics.graphs import estimate_n_clusters
     >>> estimate_n_clusters([0.0, 0.02, 0.7, 0.8])
     2
+    >>> estimate_n_clusters([0.0, 0.30, 0.31, 0.33, 0.60, 0.62])
+    4
+    >>> estimate_n_clusters([0.0, 0.30, 0.34, 0.37, 0.41, 0.42])
+    1
     """
     if len(eigenvalues) < 2:
         return 1
-    return int(np.argmax(np.diff(eigenvalues))) + 1
+    gaps = np.diff(eigenvalues)
+    best = int(np.argmax(gaps))
+    if best > 0 or len(gaps) < 3:
+        return best + 1
+    second, first = 1 + np.argsort(gaps[1:], kind="stable")[-2:]
+    return int(first) + 1 if gaps[first] >= _STANDS_OUT * gaps[second] > 0 else 1
 
 
 def spectral_clusters(W, n_clusters=None, *, max_clusters=50, random_state=None):
@@ -153,7 +174,7 @@ def spectral_clusters(W, n_clusters=None, *, max_clusters=50, random_state=None)
     W : sparse array of shape (n, n)
         Symmetric affinities, none negative.
     n_clusters : int, optional
-        Number of groups; None takes the largest gap between the eigenvalues.
+        Number of groups; None asks :func:`estimate_n_clusters`.
     max_clusters : int, default=50
         Most groups to consider then; never more than one per two vertices.
     random_state : int, RandomState instance or None, default=None
@@ -219,3 +240,23 @@ def _largest_eigenpairs(S, count, random_state):
 def _by_appearance(labels):
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse].astype(np.int64)
+
+
+@njit(cache=True, nogil=True)
+def _walk(indptr, indices, data, stuck, targets, n_steps):
+    """Average of n_steps products with a CSR matrix, started uniformly."""
+    n = len(stuck)
+    mass, following, total = np.full(n, 1.0 / n), np.empty(n), np.zeros(n)
+    for _ in range(n_steps):
+        lost = 0.0
+        for i in range(n):
+            if stuck[i]:
+                lost += mass[i]
+        for i in range(n):
+            received = lost * targets[i]
+            for k in range(indptr[i], indptr[i + 1]):
+                received += data[k] * mass[indices[k]]
+            following[i] = received
+            total[i] += received / n_steps
+        mass, following = following, mass
+    return total

@@ -7,7 +7,7 @@ from threadpoolctl import ThreadpoolController
 
 from unpermute._progress import report
 
-__all__ = ["map_blocks"]
+__all__ = ["map_blocks", "one_blas_thread"]
 
 
 def map_blocks(function, n_vectors, *, block, stage, n_jobs=None):
@@ -20,11 +20,20 @@ def map_blocks(function, n_vectors, *, block, stage, n_jobs=None):
     starts = range(0, n_vectors, block)
     tasks = (delayed(function)(start, min(start + block, n_vectors)) for start in starts)
     results = []
-    with _threadpools().limit(limits=1):
+    with one_blas_thread():
         for result in Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(tasks):
             results.append(result)
             report(stage, min(len(results) * block, n_vectors), n_vectors)
     return results
+
+
+def one_blas_thread():
+    """Context in which BLAS and OpenMP run on one thread.
+
+    For many small products and decompositions: there, waking threads costs more than it gains, and
+    ten times more when other processes compete for the cores.
+    """
+    return _threadpools().limit(limits=1)
 
 
 @functools.cache

@@ -7,6 +7,7 @@ Rows are vectors. A subspace is a pair: an orthonormal ``basis`` of shape (n_fea
 import numpy as np
 
 from unpermute._validation import check_option
+from unpermute.numerics.parallel import one_blas_thread
 from unpermute.numerics.robust_subspace import (
     distance_profile,
     dpcp_basis,
@@ -82,7 +83,8 @@ def fit_subspace(X, rank=None, *, method="svd", affine=False):
         Orthogonal to the basis; zero unless `affine`.
     """
     fit = check_option("method", method, BASIS_METHODS)
-    return fit(X, rank, affine)
+    with one_blas_thread():
+        return fit(X, rank, affine)
 
 
 def fit_subspaces(X, labels, rank=None, n_subspaces=None, *, method="svd", affine=False):
