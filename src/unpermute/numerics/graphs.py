@@ -56,7 +56,8 @@ def average_walk(transition, n_steps):
     stuck = transition.sum(axis=1) == 0
     targets = np.ones(n) if stuck.all() else (~stuck).astype(float)
     targets /= targets.sum()
-    return _walk(backwards.indptr, backwards.indices, backwards.data, stuck, targets, n_steps)
+    indptr, indices = backwards.indptr.astype(np.int32), backwards.indices.astype(np.int32)
+    return _walk(indptr, indices, backwards.data, stuck, targets, n_steps)
 
 
 def affinity(coefficients, *, keep=1.0):
@@ -242,7 +243,8 @@ def _by_appearance(labels):
     return np.argsort(np.argsort(first))[inverse].astype(np.int64)
 
 
-@njit(cache=True, nogil=True)
+# Sums in any order: a running sum would wait for every addition.
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def _walk(indptr, indices, data, stuck, targets, n_steps):
     """Average of n_steps products with a CSR matrix, started uniformly."""
     n = len(stuck)
@@ -257,6 +259,6 @@ def _walk(indptr, indices, data, stuck, targets, n_steps):
             for k in range(indptr[i], indptr[i + 1]):
                 received += data[k] * mass[indices[k]]
             following[i] = received
-            total[i] += received / n_steps
+            total[i] += received
         mass, following = following, mass
-    return total
+    return total / n_steps

@@ -40,7 +40,7 @@ _CHUNK = 512
 # Problems advanced together: enough rows to keep the matrix product efficient.
 _SLOTS = 128
 # Violators taken from one global check into the local search.
-_CANDIDATES = 16
+_CANDIDATES = 12
 # Smallest ridge. At lambda = 1 duplicates make the active set singular; this keeps it solvable and
 # moves the solution by far less than the tolerance.
 _MIN_RIDGE = 1e-10
@@ -121,19 +121,22 @@ class _Pool:
         self.inner = np.zeros((n_slots, capacity))
         self.factor = np.zeros((n_slots, capacity, capacity))
 
-    def start(self, slot, j, X):
-        self.target[slot] = j
-        self.size[slot] = 0
-        self.threshold[slot] = -1.0
-        self.residual[slot] = X[j]
-        self.residual32[slot] = X[j]
+    def start(self, slots, targets, X):
+        """Put new problems into slots."""
+        self.target[slots] = targets
+        self.size[slots] = 0
+        self.threshold[slots] = -1.0
+        self.residual[slots] = X[targets]
+        self.residual32[slots] = X[targets]
 
-    def finish(self, slot, l1_ratio):
-        """Empty a slot; return indices, coefficients, γ and KKT residual of its solution."""
-        k, t = self.size[slot], self.threshold[slot]
-        self.target[slot] = -1
-        gamma = l1_ratio / t if t > 0 else 0.0
-        return self.active[slot, :k].copy(), self.coef[slot, :k].copy(), gamma, self.kkt[slot]
+    def finish(self, slots):
+        """Empty slots; return targets, sizes, indices, coefficients, thresholds and residuals."""
+        sizes = self.size[slots]
+        used = np.arange(self.active.shape[1]) < sizes[:, None]
+        targets = self.target[slots]
+        self.target[slots] = -1
+        solution = self.active[slots][used], self.coef[slots][used]
+        return targets, sizes, *solution, self.threshold[slots], self.kkt[slots]
 
     def grow(self):
         """Double the room for active coefficients."""
@@ -149,11 +152,9 @@ def _solve_chunk(X, X32, start, stop, longest, l1_ratio, alpha, tol, max_rounds)
     n_slots = min(_SLOTS, stop - start)
     pool = _Pool(n_slots, X.shape[0], X.shape[1], capacity=32)
     rounds = np.zeros(stop, dtype=np.int64)
-    rows = {}
-    queue = iter(range(start, stop))
-    for slot in range(n_slots):
-        pool.start(slot, next(queue), X)
-    live = np.arange(n_slots)
+    finished = []
+    live, following = np.arange(n_slots), start + n_slots
+    pool.start(live, np.arange(start, following), X)
     while len(live):
         np.matmul(pool.residual32[live], X32.T, out=pool.correlation[: len(live)])
         _advance(
@@ -165,23 +166,18 @@ def _solve_chunk(X, X32, start, stop, longest, l1_ratio, alpha, tol, max_rounds)
         if np.any(pool.status[live] == _FULL):
             pool.grow()
         exhausted = rounds[pool.target[live]] >= max_rounds
-        for slot in live[(pool.status[live] == _DONE) | exhausted]:
-            j = int(pool.target[slot])
-            rows[j] = pool.finish(slot, l1_ratio)
-            for following in queue:
-                pool.start(slot, following, X)
-                break
+        done = live[(pool.status[live] == _DONE) | exhausted]
+        if len(done):
+            finished.append(pool.finish(done))
+            refilled = done[: stop - following]
+            pool.start(refilled, np.arange(following, following + len(refilled)), X)
+            following += len(refilled)
         live = np.flatnonzero(pool.target >= 0)
-    indices, data, gamma, kkt = zip(*(rows[j] for j in range(start, stop)), strict=True)
-    counts = np.array([len(row) for row in indices])
-    return (
-        counts,
-        np.concatenate(indices),
-        np.concatenate(data),
-        np.array(gamma),
-        np.array(kkt),
-        rounds[start:],
-    )
+    targets, sizes, indices, data, threshold, kkt = map(np.concatenate, zip(*finished, strict=True))
+    order = np.argsort(targets)
+    by_row = np.argsort(np.repeat(targets, sizes), kind="stable")
+    gamma = np.divide(l1_ratio, threshold, out=np.zeros_like(threshold), where=threshold > 0)
+    return sizes[order], indices[by_row], data[by_row], gamma[order], kkt[order], rounds[start:]
 
 
 # Sums may be reordered (for SIMD); NaN and infinity keep their meaning.
@@ -303,37 +299,54 @@ def _stationarity(X, residual, threshold, ridge, active, sign, coef, size):
     return error
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=_FAST)
 def _local_search(
     X, j, residual, threshold, ridge, limit, active, sign, coef, inner, factor, size, candidates
 ):
     """Add candidates one at a time, worst first, until none violates. Changes its arrays in place.
 
-    Returns the status and the new size of the active set.
+    Works on inner products alone: `cross[c, a]` of candidate c with active a. Returns the status
+    and the new size of the active set.
     """
     status = _RUNNING
     trial = np.empty(len(active))
+    n_candidates = len(candidates)
+    cross = np.empty((n_candidates, len(active)))
+    target = np.empty(n_candidates)
+    inside = np.zeros(n_candidates, dtype=np.bool_)
+    for c in range(n_candidates):
+        target[c] = _dot(X[candidates[c]], X[j])
+        for a in range(size):
+            cross[c, a] = _dot(X[candidates[c]], X[active[a]])
     blocked = -1
     # The bound only cuts off cycles within the rounding; the next global check goes on from there.
-    for _ in range(8 * len(candidates)):
+    for _ in range(8 * n_candidates):
         worst, entering, value = limit, -1, 0.0
-        for i in candidates:
-            if i == blocked or _position(active, size, i) >= 0:
+        for c in range(n_candidates):
+            if inside[c] or c == blocked:
                 continue
-            correlation = _dot(X[i], residual)
+            correlation = target[c]
+            for a in range(size):
+                correlation -= cross[c, a] * coef[a]
             if abs(correlation) > worst:
-                worst, entering, value = abs(correlation), i, correlation
+                worst, entering, value = abs(correlation), c, correlation
         if entering < 0:
             break
         if size == len(active):
             status = _FULL
             break
-        size = _append(X, j, ridge, entering, value, active, sign, coef, inner, factor, size)
-        size = _descend(threshold, active, sign, coef, inner, factor, size, trial)
+        i = candidates[entering]
+        _append(X, ridge, i, value, target[entering], cross[entering], active, sign, coef, inner,
+                factor, size)  # fmt: skip
+        for c in range(n_candidates):
+            cross[c, size] = _dot(X[candidates[c]], X[i])
+        size = _descend(threshold, active, sign, coef, inner, factor, size + 1, trial, cross)
+        for c in range(n_candidates):
+            inside[c] = _position(active, size, candidates[c]) >= 0
         # A violation below the rounding of the solve comes out at once: do not try it again.
-        if _position(active, size, entering) < 0:
+        if not inside[entering]:
             blocked = entering
-        _update_residual(X, j, active, coef, size, residual)
+    _update_residual(X, j, active, coef, size, residual)
     _refine(X, j, residual, threshold, ridge, active, sign, coef, factor, size, trial)
     return status, size
 
@@ -346,28 +359,27 @@ def _position(active, size, i):
     return -1
 
 
-@njit(cache=True, nogil=True)
-def _append(X, j, ridge, i, correlation, active, sign, coef, inner, factor, size):
-    """Let vector i enter the active set; one new row of the Cholesky factor."""
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _append(X, ridge, i, correlation, target, cross, active, sign, coef, inner, factor, size):
+    """Let vector i enter the active set: one new row of the Cholesky factor."""
     row = factor[size]
     squares = 0.0
     for a in range(size):
-        total = _dot(X[active[a]], X[i])
+        total = cross[a]
         for b in range(a):
             total -= factor[a, b] * row[b]
-        row[a] = total / factor[a, a]
+        row[a] = total * factor[a, a]
         squares += row[a] * row[a]
     pivot = _dot(X[i], X[i]) + ridge - squares
-    row[size] = np.sqrt(max(pivot, 0.5 * ridge))
+    row[size] = 1.0 / np.sqrt(max(pivot, 0.5 * ridge))
     active[size] = i
     sign[size] = 1.0 if correlation > 0 else -1.0
     coef[size] = 0.0
-    inner[size] = _dot(X[i], X[j])
-    return size + 1
+    inner[size] = target
 
 
 @njit(cache=True, nogil=True)
-def _descend(threshold, active, sign, coef, inner, factor, size, trial):
+def _descend(threshold, active, sign, coef, inner, factor, size, trial, cross):
     """Minimise on the active set; whatever would change its sign on the way leaves it."""
     while size > 0:
         for a in range(size):
@@ -390,19 +402,21 @@ def _descend(threshold, active, sign, coef, inner, factor, size, trial):
             sign[a] = sign[a + 1]
             coef[a] = coef[a + 1]
             inner[a] = inner[a + 1]
+            for c in range(len(cross)):
+                cross[c, a] = cross[c, a + 1]
     return size
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def _solve(factor, size, b):
-    """Solve L Lᵀ x = b in place."""
+    """Solve L Lᵀ x = b in place; the diagonal of `factor` holds the reciprocals of L's."""
     for a in range(size):
         total = b[a]
         for c in range(a):
             total -= factor[a, c] * b[c]
-        b[a] = total / factor[a, a]
+        b[a] = total * factor[a, a]
     for a in range(size - 1, -1, -1):
-        b[a] /= factor[a, a]
+        b[a] *= factor[a, a]
         for c in range(a):
             b[c] -= factor[a, c] * b[a]
 
@@ -411,13 +425,15 @@ def _solve(factor, size, b):
 def _delete(factor, size, p):
     """Remove row and column p of L Lᵀ: shift the rows up, restore the triangle by rotations."""
     for a in range(p, size - 1):
-        for c in range(a + 2):
+        for c in range(a + 1):
             factor[a, c] = factor[a + 1, c]
+        factor[a, a + 1] = 1.0 / factor[a + 1, a + 1]
     for q in range(p, size - 1):
         x, y = factor[q, q], factor[q, q + 1]
-        length = np.hypot(x, y)
+        length = np.sqrt(x * x + y * y)
         cosine, sine = x / length, y / length
-        for a in range(q, size - 1):
+        factor[q, q] = 1.0 / length
+        for a in range(q + 1, size - 1):
             u, v = factor[a, q], factor[a, q + 1]
             factor[a, q] = cosine * u + sine * v
             factor[a, q + 1] = cosine * v - sine * u
