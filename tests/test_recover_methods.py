@@ -28,7 +28,7 @@ def make(seed, n_vectors=20, n_features=30, rank=3, *, ratio=0.3, blocks=None, *
     )  # fmt: skip
     if blocks is None:
         blocks = np.zeros(n_features, dtype=np.int64)
-    return RecoveryProblem(data.X, data.bases[0], blocks), data.X_clean
+    return RecoveryProblem(data.X, data.bases[0], np.zeros(len(blocks)), blocks), data.X_clean
 
 
 def shuffle_in_blocks(problem, X_clean, rng):
@@ -214,7 +214,7 @@ def test_aiem_does_without_the_sum(rank, rng):
     basis = rng.normal(size=(30, rank))
     basis = np.linalg.qr(basis - basis.mean(axis=0))[0]
     X_clean = rng.normal(size=(15, rank)) @ basis.T
-    problem = RecoveryProblem(X_clean, basis, np.zeros(30, dtype=np.int64))
+    problem = RecoveryProblem(X_clean, basis, np.zeros(30), np.zeros(30, dtype=np.int64))
     problem = shuffle_in_blocks(problem, X_clean, rng)
     assert np.mean(errors(problem, aiem(problem), X_clean) < 1e-8) > 0.9
 
@@ -243,7 +243,7 @@ def test_branch_and_bound_closes_the_gap(rank, seed):
 def test_branch_and_bound_finds_the_best_of_all_permutations(rank, blocks, rng):
     basis, Y = np.linalg.qr(rng.normal(size=(7, rank)))[0], rng.normal(size=(5, 7))
     blocks = np.array(blocks)
-    solution = branch_and_bound(RecoveryProblem(Y, basis, blocks))
+    solution = branch_and_bound(RecoveryProblem(Y, basis, np.zeros(len(blocks)), blocks))
     every = np.array(list(itertools.permutations(range(7))))
     every = every[(blocks[every] == blocks).all(axis=1)]
     for y, cost, gap in zip(Y, solution.info["cost"], solution.info["gap"], strict=True):
@@ -362,7 +362,9 @@ def test_missing_entries_are_left_out(solve, seed):
     assert np.median(errors(problem, solution, X_clean)) < 0.02
     # Leaving an entry out is the same as never having had it.
     keep = ~np.isnan(problem.Y[0])
-    alone = RecoveryProblem(problem.Y[:1, keep], problem.basis[keep], problem.blocks[keep])
+    alone = RecoveryProblem(
+        problem.Y[:1, keep], problem.basis[keep], problem.offset[keep], problem.blocks[keep]
+    )
     np.testing.assert_allclose(solve(alone).coefficients[0], solution.coefficients[0], atol=1e-9)
 
 

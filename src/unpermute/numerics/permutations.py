@@ -16,21 +16,24 @@ there are about :math:`M^k` ways to move k entries, so each has to earn log M.
 import numpy as np
 from numba import njit
 
+from unpermute.numerics.matching import match, prepare
 from unpermute.numerics.parallel import map_blocks
 
 __all__ = ["match_values"]
 
 
-def match_values(Y, fitted, *, noise_scale=None, n_jobs=None):
+def match_values(Y, fitted, *, noise_scale=None, blocks=None, n_jobs=None):
     """Match the entries of every vector of `Y` to `fitted`, moving as few as the noise allows.
 
     Parameters
     ----------
     Y, fitted : ndarray of shape (n_vectors, n_features)
-        Observed and fitted vectors. A NaN in `Y` stays where it is.
+        Observed and fitted vectors. A NaN in `Y` goes to a place that no value fits.
     noise_scale : float or None
         Standard deviation of the noise of an entry. The misfit of the sorted values is used
         where it is larger: then the fitted vector is not better than that.
+    blocks : ndarray of int of shape (n_features,) or None
+        Entries only move within their block.
     n_jobs : int or None
         Threads; the result does not depend on it.
 
@@ -52,65 +55,93 @@ def match_values(Y, fitted, *, noise_scale=None, n_jobs=None):
     permutations = np.empty(Y.shape, dtype=np.int64)
     cost = np.empty(len(Y))
     noise = 0.0 if noise_scale is None else float(noise_scale)
+    blocks = np.zeros(Y.shape[1], dtype=np.int64) if blocks is None else blocks
 
     def run(start, stop):
-        _match(Y[start:stop], fitted[start:stop], noise, permutations[start:stop], cost[start:stop])
+        for j in range(start, stop):
+            cost[j] = _match_vector(Y[j], fitted[j], noise, blocks, permutations[j])
 
     map_blocks(run, len(Y), block=256, stage="match", n_jobs=n_jobs)
     return permutations, cost
 
 
 @njit(cache=True, nogil=True)
-def _match(Y, fitted, noise, permutations, cost):
-    """Match every row. Writes into the last two arguments."""
-    n_features = Y.shape[1]
-    prior = np.log(max(n_features, 2))
-    for j in range(len(Y)):
-        y, f, permutation = Y[j], fitted[j], permutations[j]
-        observed = np.flatnonzero(~np.isnan(y))
-        sigma = max(noise, _sorted_misfit(y[observed], f[observed]), 1e-12 * np.abs(f).max())
-        for i in range(n_features):
-            permutation[i] = i
-        if len(observed) == 0 or sigma == 0.0:
-            cost[j] = 0.0
-            continue
-        far = np.abs(y[observed] - f[observed]) > sigma * np.sqrt(2 * prior)
-        moved = observed[far]
-        by_fit, by_value = moved[np.argsort(f[moved])], moved[np.argsort(y[moved])]
-        for a in range(len(moved)):
-            permutation[by_fit[a]] = by_value[a]
-        _undo_unpaid_cycles(y, f, permutation, moved, sigma, prior)
-        total = 0.0
-        for i in observed:
-            total += (y[permutation[i]] - f[i]) ** 2
-        cost[j] = np.sqrt(total / len(observed))
-
-
-@njit(cache=True, nogil=True)
-def _sorted_misfit(y, f):
-    """Root mean square difference of the sorted values: what no permutation can improve."""
-    if len(y) == 0:
+def _match_vector(y, f, noise, blocks, permutation):
+    """Match one vector; writes its permutation, returns the cost."""
+    n = len(y)
+    shift, order_y, largest = prepare(y, blocks)
+    n_observed = len(order_y)
+    order_f, order_d, distance = np.arange(n), np.arange(n), np.empty(n)
+    stays, z = np.zeros(n, dtype=np.bool_), np.empty(n)
+    total = match(y, f, 0, shift, order_y, order_f, order_d, distance, stays, permutation, z)
+    sigma = max(noise, np.sqrt(total / max(n_observed, 1)), 1e-12 * largest)
+    for i in range(n):
+        permutation[i] = i
+    if n_observed == 0 or sigma == 0.0:
         return 0.0
-    difference = y[np.argsort(y)] - f[np.argsort(f)]
-    return np.sqrt(np.mean(difference * difference))
+    prior = np.log(max(n, 2))
+    n_stay = 0
+    for i in order_y:
+        n_stay += abs(y[i] - f[i]) <= sigma * np.sqrt(2 * prior)
+    match(y, f, n_stay, shift, order_y, order_f, order_d, distance, stays, permutation, z)
+    _place_missing(y, blocks, permutation)
+    _undo_unpaid_cycles(y, f, permutation, sigma, prior)
+    total = 0.0
+    for i in range(n):
+        difference = y[permutation[i]] - f[i]
+        if difference == difference:
+            total += difference * difference
+    return np.sqrt(total / n_observed)
 
 
 @njit(cache=True, nogil=True)
-def _undo_unpaid_cycles(y, f, permutation, moved, sigma, prior):
+def _place_missing(y, blocks, permutation):
+    """Give the places without a value (-1) the missing entries, their own where possible."""
+    n = len(y)
+    for i in range(n):
+        if permutation[i] < 0 and y[i] != y[i]:
+            permutation[i] = i
+    used = np.zeros(n, dtype=np.bool_)
+    for i in range(n):
+        if permutation[i] >= 0:
+            used[permutation[i]] = True
+    for i in range(n):
+        if permutation[i] < 0:
+            for j in range(n):
+                if not used[j] and blocks[j] == blocks[i]:
+                    permutation[i] = j
+                    used[j] = True
+                    break
+
+
+@njit(cache=True, nogil=True)
+def _undo_unpaid_cycles(y, f, permutation, sigma, prior):
     """Put back every cycle whose moves do not earn their prior. Changes `permutation`."""
-    seen = np.zeros(len(permutation), dtype=np.bool_)
-    for start in moved:
-        if seen[start]:
+    n = len(y)
+    seen = np.zeros(n, dtype=np.bool_)
+    for start in range(n):
+        if seen[start] or permutation[start] == start:
             continue
-        gain, i = 0.0, int(start)
+        gain, i = 0.0, start
         while not seen[i]:
             seen[i] = True
-            stays, moves = (y[i] - f[i]) / sigma, (y[permutation[i]] - f[i]) / sigma
-            gain += 0.5 * (stays * stays - moves * moves) - prior
-            i = int(permutation[i])
+            gain += _gain(y, f, i, permutation[i], sigma) - prior
+            i = permutation[i]
         if gain <= 0.0:
-            i = int(start)
+            i = start
             while permutation[i] != i:
-                following = int(permutation[i])
+                following = permutation[i]
                 permutation[i] = i
                 i = following
+
+
+@njit(cache=True, nogil=True)
+def _gain(y, f, i, j, sigma):
+    """What it gains to have value j at place i instead of value i; missing ones cost nothing."""
+    stays, moves = (y[i] - f[i]) / sigma, (y[j] - f[i]) / sigma
+    gain = 0.0
+    if stays == stays:
+        gain += 0.5 * stays * stays
+    if moves == moves:
+        gain -= 0.5 * moves * moves
+    return gain

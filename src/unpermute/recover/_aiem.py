@@ -76,6 +76,7 @@ def aiem(problem):
             f"method='aiem' solves polynomial equations in at most {_MAX_RANK} unknowns, but the"
             f" basis has rank {rank}; use method='search'."
         )
+    problem.require_linear("aiem")
     require_complete(Y, "aiem")
     length = np.linalg.norm(Y, axis=1)
     scale = np.where(length > 0.0, length, 1.0)[:, None]

@@ -85,6 +85,7 @@ def branch_and_bound(problem):
             f"method='branch-and-bound' searches boxes of at most {_MAX_RANK} coefficients, but the"
             f" basis has rank {rank}; use method='search'."
         )
+    problem.require_linear("branch-and-bound")
     require_complete(Y, "branch-and-bound")
     length = np.linalg.norm(Y, axis=1)
     scale = np.where(length > 0.0, length, 1.0)

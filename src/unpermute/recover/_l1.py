@@ -55,7 +55,7 @@ def l1(problem):
         :math:`\\|y - Ux\\|_1`. Converged where the gap is at most 1e-6 and there are at least as
         many entries as coefficients.
     """
-    coefficients, gap, cost = l1_coefficients(problem.Y, problem.basis, n_jobs=problem.n_jobs)
+    coefficients, gap, cost = l1_coefficients(problem.centred, problem.basis, n_jobs=problem.n_jobs)
     if np.any(gap > _TOLERANCE):
         warn_not_converged(
             f"least absolute deviations of {np.sum(gap > _TOLERANCE)} of {len(gap)} vectors",
@@ -63,7 +63,7 @@ def l1(problem):
             _TOLERANCE,
             "scale the vectors, or use method='lsrf'",
         )
-    determined = np.sum(~np.isnan(problem.Y), axis=1) >= problem.basis.shape[1]
+    determined = np.sum(~np.isnan(problem.centred), axis=1) >= problem.basis.shape[1]
     return RecoverySolution(
         coefficients, (gap <= _TOLERANCE) & determined, {"gap": gap, "cost": cost}
     )

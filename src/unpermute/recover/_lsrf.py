@@ -24,6 +24,6 @@ def lsrf(problem):
     n_features, rank = problem.basis.shape
     one_by_one = np.ones(max(n_features - rank - 1, 0), dtype=np.int64)
     coefficients, _ = eliminate(
-        problem.Y, problem.basis, one_by_one, stage="recover", n_jobs=problem.n_jobs
+        problem.centred, problem.basis, one_by_one, stage="recover", n_jobs=problem.n_jobs
     )
-    return RecoverySolution(coefficients, np.sum(~np.isnan(problem.Y), axis=1) >= rank)
+    return RecoverySolution(coefficients, np.sum(~np.isnan(problem.centred), axis=1) >= rank)

@@ -65,7 +65,7 @@ def pl(problem):
         increased the likelihood by at most 1e-8 and there are at least as many entries as
         coefficients.
     """
-    Y, basis = problem.Y, problem.basis
+    Y, basis = problem.centred, problem.basis
     n_observed = np.sum(~np.isnan(Y), axis=1)
     scale = np.sqrt(np.nansum(Y * Y, axis=1) / np.maximum(n_observed, 1))
     scale[scale == 0.0] = 1.0

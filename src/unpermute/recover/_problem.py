@@ -10,14 +10,16 @@ __all__ = ["RecoveryProblem", "RecoverySolution"]
 
 @dataclass(frozen=True)
 class RecoveryProblem:
-    r"""Vectors :math:`y = \Pi U x + \varepsilon` of one linear subspace, already validated.
+    r"""Vectors :math:`y = \Pi (U x + b) + \varepsilon` of one subspace, already validated.
 
     Attributes
     ----------
     Y : ndarray of shape (n_vectors, n_features)
-        Observed vectors less their offset; NaN where missing.
+        Observed vectors; NaN where missing.
     basis : ndarray of shape (n_features, rank)
         Orthonormal.
+    offset : ndarray of shape (n_features,)
+        Offset b of the subspace; zeros when it is linear.
     blocks : ndarray of int of shape (n_features,)
         Entries only move between places of the same block; all zero when unrestricted.
     shuffled_ratio : float or None
@@ -34,12 +36,26 @@ class RecoveryProblem:
 
     Y: np.ndarray
     basis: np.ndarray
+    offset: np.ndarray
     blocks: np.ndarray
     shuffled_ratio: float | None = None
     noise_scale: float | None = None
     max_starts: int | None = None
     seed: int = 0
     n_jobs: int | None = None
+
+    @property
+    def centred(self):
+        """Vectors less the offset: meaningful for entries in place only."""
+        return self.Y - self.offset
+
+    def require_linear(self, method):
+        """Refuse an offset where only sorted values count."""
+        if self.offset.any():
+            raise ValueError(
+                f"method={method!r} does not take an offset; use method='search' for affine"
+                " subspaces."
+            )
 
 
 @dataclass(frozen=True)

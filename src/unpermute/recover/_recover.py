@@ -1,8 +1,10 @@
 """One door to all recoverers, and the result they share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from unpermute._validation import (
     Integral,
@@ -14,13 +16,27 @@ from unpermute._validation import (
     validate_params,
 )
 from unpermute.numerics.permutations import match_values
+from unpermute.recover._aiem import aiem
+from unpermute.recover._branch_and_bound import branch_and_bound
+from unpermute.recover._certificate import certify
+from unpermute.recover._confidence import entry_confidence, vector_confidence
+from unpermute.recover._l1 import l1
 from unpermute.recover._lsrf import lsrf
+from unpermute.recover._pl import pl
 from unpermute.recover._problem import RecoveryProblem
+from unpermute.recover._search import search
 
 __all__ = ["METHODS", "RecoveryResult", "recover_vectors"]
 
 # name -> function(RecoveryProblem) -> RecoverySolution
-METHODS = {"lsrf": lsrf}
+METHODS = {
+    "search": search,
+    "lsrf": lsrf,
+    "l1": l1,
+    "pl": pl,
+    "aiem": aiem,
+    "branch-and-bound": branch_and_bound,
+}
 
 
 @dataclass(frozen=True)
@@ -37,25 +53,50 @@ class RecoveryResult:
         ``np.take_along_axis(Y, permutations, axis=1)`` is every vector put back in order.
     cost : ndarray of shape (n_vectors,)
         Root mean square difference between the moved values and the fitted ones.
-    converged : ndarray of shape (n_vectors,)
-        Whether the coefficients are determined.
+    confidence : ndarray of shape (n_vectors,)
+        Probability that the fitted vector is right (relative error below 5%).
+    entry_confidence : ndarray of shape (n_vectors, n_features)
+        Probability that the value put into a place is right, up to the noise.
+    converged : ndarray of bool of shape (n_vectors,)
+        Whether the method's own stopping rule was met.
+    info : dict
+        ``evidence`` (see :mod:`unpermute.recover._certificate`) and what the method adds, for
+        instance its optimality gap.
     """
 
     coefficients: np.ndarray
     fitted: np.ndarray
     permutations: np.ndarray
     cost: np.ndarray
+    confidence: np.ndarray
+    entry_confidence: np.ndarray
     converged: np.ndarray
+    info: dict[str, Any] = field(default_factory=dict)
 
 
 @validate_params(
     {
+        "shuffled_ratio": [None, Interval(Real, 0, 1, closed="both")],
         "noise_scale": [None, Interval(Real, 0, None, closed="left")],
+        "max_starts": [None, Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
         "n_jobs": [None, Integral],
     },
     prefer_skip_nested_validation=True,
 )
-def recover_vectors(Y, basis, *, method="lsrf", offset=None, noise_scale=None, n_jobs=None):
+def recover_vectors(
+    Y,
+    basis,
+    *,
+    method="search",
+    offset=None,
+    blocks=None,
+    shuffled_ratio=None,
+    noise_scale=None,
+    max_starts=None,
+    random_state=None,
+    n_jobs=None,
+):
     r"""Find coefficients and permutation of every vector, given the basis of its subspace.
 
     Every vector is :math:`y = \Pi (U x + b) + \varepsilon` with an unknown permutation
@@ -64,23 +105,34 @@ def recover_vectors(Y, basis, *, method="lsrf", offset=None, noise_scale=None, n
     Parameters
     ----------
     Y : array-like of shape (n_vectors, n_features)
-        Vectors, permuted or not. Missing entries (NaN) are ignored and stay where they are.
+        Vectors, permuted or not. A missing entry (NaN) may have moved like any other.
     basis : array-like of shape (n_features, rank)
         Orthonormal basis of their common subspace.
-    method : {"lsrf"}, default="lsrf"
-        "lsrf": least squares, drop the worst entry, until rank + 1 entries remain (the paper's).
+    method : str, default="search"
+        "search": coefficients and permutation together, certified where possible. "lsrf": least
+        squares, drop the worst entry, until rank + 1 entries remain (the paper's). "l1": least
+        absolute deviations. "pl": pseudo-likelihood. "aiem": algebraic, for vectors shuffled
+        completely, rank at most 4. "branch-and-bound": exact, small ranks. The page "Choosing a
+        recoverer" compares them.
     offset : array-like of shape (n_features,), default=None
         Offset b of an affine subspace.
+    blocks : array-like of shape (n_features,), default=None
+        Names of blocks: entries only move between places of the same block.
+    shuffled_ratio : float in [0, 1], default=None
+        Share of the entries that may have moved, if known.
     noise_scale : float, default=None
-        Standard deviation of the noise of an entry, used in matching values to the fitted vector.
-        None: the misfit of the sorted values.
+        Standard deviation of the noise of an entry, if known.
+    max_starts : int, default=None
+        Budget of starts per vector ("search", "aiem") or of boxes ("branch-and-bound").
+    random_state : int, RandomState instance or None, default=None
+        Seeds the starts; those of a vector do not depend on its position.
     n_jobs : int, default=None
         Threads; the result does not depend on it.
 
     Returns
     -------
     RecoveryResult
-        Coefficients, fitted vectors, permutations and their cost.
+        Coefficients, fitted vectors, permutations, their cost and confidence.
 
     Examples
     --------
@@ -89,27 +141,70 @@ def recover_vectors(Y, basis, *, method="lsrf", offset=None, noise_scale=None, n
     >>> basis = np.linalg.qr(np.vander(np.linspace(0, 1, 12), 2))[0]  # straight lines
     >>> line = np.arange(12.0)[None]
     >>> shuffled = line[:, [0, 1, 7, 3, 4, 5, 6, 2, 8, 9, 10, 11]]
-    >>> result = recover_vectors(shuffled, basis)
+    >>> result = recover_vectors(shuffled, basis, random_state=0)
     >>> np.take_along_axis(shuffled, result.permutations, axis=1)
     array([[ 0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 11.]])
     """
     Y = check_vectors(Y, name="Y", allow_nan=True, min_features=2)
     basis = check_basis(basis, Y.shape[1])
     solve = check_option("method", method, METHODS)
-    centred = Y
-    if offset is not None:
-        offset = check_vectors([offset], name="offset")[0]
-        if len(offset) != Y.shape[1]:
-            raise ValueError(
-                f"offset has {len(offset)} entries, but the vectors have {Y.shape[1]} features."
-            )
-        centred = Y - offset
-    blocks = np.zeros(Y.shape[1], dtype=np.int64)
-    solution = solve(
-        RecoveryProblem(centred, basis, blocks, noise_scale=noise_scale, n_jobs=n_jobs)
+    offset = _check_offset(offset, Y.shape[1])
+    problem = RecoveryProblem(
+        Y,
+        basis,
+        offset,
+        _check_blocks(blocks, Y.shape[1]),
+        shuffled_ratio=shuffled_ratio,
+        noise_scale=noise_scale,
+        max_starts=max_starts,
+        seed=int(check_random_state(random_state).randint(2**31 - 1)),
+        n_jobs=n_jobs,
     )
-    fitted = solution.coefficients @ basis.T
-    if offset is not None:
-        fitted += offset
-    permutations, cost = match_values(Y, fitted, noise_scale=noise_scale, n_jobs=n_jobs)
-    return RecoveryResult(solution.coefficients, fitted, permutations, cost, solution.converged)
+    return _finish(problem, solve(problem))
+
+
+def _finish(problem, solution):
+    """Match the values, weigh the evidence, and put everything into one result."""
+    Y = problem.Y
+    fitted = solution.coefficients @ problem.basis.T + problem.offset
+    permutations, cost = match_values(
+        Y, fitted, noise_scale=problem.noise_scale, blocks=problem.blocks, n_jobs=problem.n_jobs
+    )
+    evidence, residual = certify(problem, solution.coefficients)
+    confidence = vector_confidence(
+        evidence, residual, problem.noise_scale, fitted, problem.basis.shape[1]
+    )
+    return RecoveryResult(
+        solution.coefficients,
+        fitted,
+        permutations,
+        cost,
+        confidence,
+        entry_confidence(Y, fitted, permutations, confidence, np.sqrt(residual)),
+        solution.converged,
+        {**solution.info, "evidence": evidence},
+    )
+
+
+def _check_offset(offset, n_features):
+    if offset is None:
+        return np.zeros(n_features)
+    offset = check_vectors([offset], name="offset")[0]
+    if len(offset) != n_features:
+        raise ValueError(
+            f"offset has {len(offset)} entries, but the vectors have {n_features} features."
+        )
+    return offset
+
+
+def _check_blocks(blocks, n_features):
+    """Number the blocks from 0."""
+    if blocks is None:
+        return np.zeros(n_features, dtype=np.int64)
+    blocks = np.asarray(blocks)
+    if blocks.shape != (n_features,):
+        raise ValueError(
+            f"blocks has shape {blocks.shape}, but must name the block of each of the"
+            f" {n_features} features."
+        )
+    return np.unique(blocks, return_inverse=True)[1].astype(np.int64)
