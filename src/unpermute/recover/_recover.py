@@ -1,6 +1,6 @@
 """One door to all recoverers, and the result they share."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from unpermute._validation import (
 )
 from unpermute.numerics.permutations import match_values
 from unpermute.recover._aiem import aiem
+from unpermute.recover._assignment import assign_groups
 from unpermute.recover._branch_and_bound import branch_and_bound
 from unpermute.recover._certificate import certify
 from unpermute.recover._confidence import entry_confidence, vector_confidence
@@ -37,6 +38,8 @@ METHODS = {
     "aiem": aiem,
     "branch-and-bound": branch_and_bound,
 }
+# Starts per vector where the search is only one of several starts.
+_STARTS_IN_GROUPS = 2000
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,8 @@ class RecoveryResult:
     permutations : ndarray of shape (n_vectors, n_features)
         ``np.take_along_axis(Y, permutations, axis=1)`` is every vector put back in order.
     cost : ndarray of shape (n_vectors,)
-        Root mean square difference between the moved values and the fitted ones.
+        Root mean square difference between the moved values and the fitted ones, in units of the
+        scale if that was given.
     confidence : ndarray of shape (n_vectors,)
         Probability that the fitted vector is right (relative error below 5%).
     entry_confidence : ndarray of shape (n_vectors, n_features)
@@ -90,7 +94,9 @@ def recover_vectors(
     *,
     method="search",
     offset=None,
+    scale=None,
     blocks=None,
+    groups=None,
     shuffled_ratio=None,
     noise_scale=None,
     max_starts=None,
@@ -116,12 +122,20 @@ def recover_vectors(
         recoverer" compares them.
     offset : array-like of shape (n_features,), default=None
         Offset b of an affine subspace.
+    scale : array-like of shape (n_features,), default=None
+        Standard deviation of the noise of every place, up to a common factor, where places have
+        units of their own. The fit is then weighted, and values are matched to places by solving
+        an assignment problem, in time that grows with the cube of the largest block.
     blocks : array-like of shape (n_features,), default=None
         Names of blocks: entries only move between places of the same block.
+    groups : array-like of shape (n_vectors,), default=None
+        Names of groups: the vectors of a group share one permutation, found by what they cost
+        together.
     shuffled_ratio : float in [0, 1], default=None
         Share of the entries that may have moved, if known.
     noise_scale : float, default=None
-        Standard deviation of the noise of an entry, if known.
+        Standard deviation of the noise of an entry, if known; in units of `scale` if that is
+        given.
     max_starts : int, default=None
         Budget of starts per vector ("search", "aiem") or of boxes ("branch-and-bound").
     random_state : int, RandomState instance or None, default=None
@@ -160,10 +174,81 @@ def recover_vectors(
         seed=int(check_random_state(random_state).randint(2**31 - 1)),
         n_jobs=n_jobs,
     )
-    return _finish(problem, solve(problem))
+    scale = _check_scale(scale, Y.shape[1])
+    groups = _check_groups(groups, len(Y))
+    if np.all(scale == scale[0]):
+        return _recover_one_unit(problem, solve, groups, scale[0])
+    return _recover_groups(problem, solve, groups, scale)
 
 
-def _finish(problem, solution):
+def _recover_one_unit(problem, solve, groups, unit):
+    """Only vectors that share their permutation with others need an assignment problem."""
+    if problem.noise_scale is not None:
+        problem = replace(problem, noise_scale=problem.noise_scale * unit)
+    alone = np.bincount(groups)[groups] == 1
+    parts = []
+    for rows in (np.flatnonzero(alone), np.flatnonzero(~alone)):
+        if len(rows) == 0:
+            continue
+        part = replace(problem, Y=problem.Y[rows])
+        if alone[rows[0]]:
+            result = finish(part, solve(part))
+        else:
+            numbers = np.unique(groups[rows], return_inverse=True)[1]
+            result = _recover_groups(part, solve, numbers, np.ones(part.Y.shape[1]))
+        parts.append((rows, result))
+    result = parts[0][1] if len(parts) == 1 else _merge(parts, len(groups))
+    return replace(result, cost=result.cost / unit)
+
+
+def _recover_groups(problem, solve, groups, scale):
+    """Solve every vector alone, then every group from there, and weigh the pooled evidence."""
+    Y, basis = problem.Y, problem.basis
+    alone = problem
+    if solve is search and problem.max_starts is None:
+        alone = replace(problem, max_starts=_STARTS_IN_GROUPS)
+    solution = solve(alone)
+    found = assign_groups(problem, solution.coefficients, groups, scale)
+    fitted = found.coefficients @ basis.T + problem.offset
+    # E‖U(x̂ − x)‖² = σ² tr (Uᵀ S⁻² U)⁻¹: the noise that one unit would need for the same error.
+    inflation = np.trace(np.linalg.pinv((basis / scale[:, None] ** 2).T @ basis)) / basis.shape[1]
+    variance = found.residual
+    if problem.noise_scale is not None:
+        variance = np.maximum(variance, problem.noise_scale**2)
+    confidence = vector_confidence(
+        found.evidence, variance * inflation, None, fitted, basis.shape[1]
+    )
+    moved = np.take_along_axis(Y, found.permutations, axis=1) / scale
+    in_place = np.broadcast_to(np.arange(Y.shape[1]), Y.shape)
+    observed = np.maximum(np.sum(~np.isnan(Y), axis=1), 1)
+    return RecoveryResult(
+        found.coefficients,
+        fitted,
+        found.permutations,
+        np.sqrt(np.nansum((moved - fitted / scale) ** 2, axis=1) / observed),
+        confidence,
+        entry_confidence(moved, fitted / scale, in_place, confidence, np.sqrt(found.residual)),
+        found.certain,
+        {**solution.info, "evidence": found.evidence},
+    )
+
+
+def _merge(parts, n_vectors):
+    """One result of several, each with the rows it belongs to."""
+    order = np.argsort(np.concatenate([rows for rows, _ in parts]))
+    results = [result for _, result in parts]
+    names = [f.name for f in fields(RecoveryResult) if f.name != "info"]
+    arrays = {
+        name: np.concatenate([getattr(result, name) for result in results])[order] for name in names
+    }
+    info = {
+        key: np.concatenate([result.info[key] for result in results])[order]
+        for key in results[0].info
+    }
+    return RecoveryResult(**arrays, info=info)
+
+
+def finish(problem, solution):
     """Match the values, weigh the evidence, and put everything into one result."""
     Y = problem.Y
     fitted = solution.coefficients @ problem.basis.T + problem.offset
@@ -208,3 +293,35 @@ def _check_blocks(blocks, n_features):
             f" {n_features} features."
         )
     return np.unique(blocks, return_inverse=True)[1].astype(np.int64)
+
+
+def _check_scale(scale, n_features):
+    if scale is None:
+        return np.ones(n_features)
+    scale = check_vectors([scale], name="scale")[0]
+    if len(scale) != n_features:
+        raise ValueError(
+            f"scale has {len(scale)} entries, but the vectors have {n_features} features."
+        )
+    if scale.min() <= 0:
+        raise ValueError(
+            f"scale must be positive, but entry {scale.argmin()} is {scale.min()};"
+            " it is the standard deviation of the noise of a place."
+        )
+    return scale
+
+
+def _check_groups(groups, n_vectors):
+    """Number the groups from 0; without groups, every vector is its own."""
+    if groups is None:
+        return np.arange(n_vectors)
+    groups = np.asarray(groups)
+    if groups.shape != (n_vectors,):
+        raise ValueError(
+            f"groups has shape {groups.shape}, but must name the group of each of the"
+            f" {n_vectors} vectors."
+        )
+    missing = [i for i, name in enumerate(groups.tolist()) if name is None or name != name]
+    if missing:
+        raise ValueError(f"groups names no group for vector {missing[0]}: it is missing (NaN).")
+    return np.unique(groups, return_inverse=True)[1]

@@ -65,7 +65,7 @@ def search(problem):
     Y, basis = problem.Y, problem.basis
     n, rank = len(Y), basis.shape[1]
     coefficients, evidence = np.zeros((n, rank)), np.zeros(n)
-    n_starts = np.zeros(n, dtype=np.int64)
+    n_starts, certain = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)
     null = null_scales(Y, basis, problem.offset, problem.blocks)
     ways = log_moves(problem.blocks)
     noise = 0.0 if problem.noise_scale is None else float(problem.noise_scale)
@@ -74,26 +74,26 @@ def search(problem):
 
     def run(start, stop):
         for j in range(start, stop):
-            evidence[j], n_starts[j] = _search_vector(
+            evidence[j], n_starts[j], certain[j] = _search_vector(
                 Y[j], basis, problem.offset, null[j], ways, problem.blocks, noise, ratio,
                 max_starts, problem.seed, coefficients[j],
             )  # fmt: skip
 
     map_blocks(run, n, block=8, stage="recover", n_jobs=problem.n_jobs)
     info = {"evidence": evidence, "n_starts": n_starts}
-    return RecoverySolution(coefficients, evidence >= CERTAIN, info)
+    return RecoverySolution(coefficients, certain, info)
 
 
 @njit(cache=True, nogil=True)
 def _search_vector(y, U, b, null, ways, blocks, noise, ratio, max_starts, seed, x_best):
-    """Search one vector; writes the coefficients, returns evidence and number of starts."""
+    """Search one vector; writes x_best, returns evidence, number of starts, and if certified."""
     rank = U.shape[1]
     shift, order_y, largest = prepare(y, blocks)
     if null <= 1e-24 * largest * largest or largest == 0.0 or len(order_y) <= rank:
         # Nothing depends on the order: the zero vector, equal entries, or too few of them.
         _, _, _, _, _, _, _, _, gram, factor, ones = workspace(len(y), rank)
         least_squares(U, b, y, ones, order_y, len(order_y), x_best, gram, factor)
-        return 0.0, 0
+        return 0.0, 0, False
     return _search_ordered(
         y, U, b, null, ways, shift, order_y, noise, ratio, max_starts, seed, x_best
     )
@@ -118,7 +118,7 @@ def _search_ordered(y, U, b, null, ways, shift, order_y, noise, ratio, max_start
     for a in range(rank):
         x_best[a] = x[a]
     if best >= CERTAIN and residual <= floor:
-        return best, 0
+        return best, 0, True
 
     arms = _arms(n_observed, rank, ratio)
     probabilities = np.empty((len(arms), n))
@@ -144,9 +144,9 @@ def _search_ordered(y, U, b, null, ways, shift, order_y, noise, ratio, max_start
                 for a in range(rank):
                     x_best[a] = x[a]
                 if best >= CERTAIN and residual <= floor:
-                    return best, n_starts
+                    return best, n_starts, True
         n_rounds += 1
-    return best, n_starts
+    return best, n_starts, False
 
 
 @njit(cache=True, nogil=True)

@@ -1,4 +1,4 @@
-"""PMSDR: the four stages in order."""
+"""The estimator: parameters, stages in order, fitted attributes."""
 
 import logging
 from typing import ClassVar
@@ -18,7 +18,6 @@ from unpermute._validation import (
     HasMethods,
     Integral,
     Interval,
-    Options,
     Real,
     StrOptions,
     check_n_subspaces,
@@ -35,8 +34,9 @@ from unpermute.cluster import (
 )
 from unpermute.detect import SelfRepresentationDetector
 from unpermute.numerics.parallel import one_blas_thread
-from unpermute.numerics.subspaces import BASIS_METHODS, fit_subspaces, residual_norms
-from unpermute.recover import recover_vectors
+from unpermute.numerics.subspaces import BASIS_METHODS, fit_subspaces
+from unpermute.pmsdr._put_back import put_back
+from unpermute.pmsdr._refine import Refiner, distances_as_they_stand, fill_missing
 from unpermute.recover._recover import METHODS as RECOVERERS
 
 __all__ = ["PMSDR"]
@@ -51,6 +51,10 @@ CLUSTERERS = {
 # How far above the typical residual of a clean vector a new vector may lie, in robust standard
 # deviations of those residuals.
 _CLEAN_DEVIATIONS = 6.0
+# Residuals below this share of the largest entry are rounding.
+_ROUNDING = 1e-8
+# Starts per vector when recovered vectors are to help the fit, a few first.
+_REFINEMENT_STARTS = (0, 600)
 
 
 class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator):
@@ -67,10 +71,11 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     Parameters
     ----------
     n_subspaces : int, default=None
-        Number of subspaces; None: by the largest gap of the graph's spectrum.
+        Number of subspaces; None: by the largest gap of the graph's spectrum, clusters of one
+        subspace merged.
     rank : int or sequence of int, default=None
         Dimension of the subspaces, one for all or one each; None: by the largest gap of the
-        singular values of each cluster.
+        singular values of each cluster, or, with `refine`, those above the noise.
     contamination : "auto", float in [0, 1) or int, default="auto"
         Share (float) or number (int) of permuted vectors; "auto": estimated by the detector.
     affine : bool, default=False
@@ -78,26 +83,31 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         ``clusterer=SparseSubspaceClustering(affine=True)``.)
     detector : {"self-representation"} or object, default="self-representation"
         Stage 1; an object has ``fit_predict(X)`` that returns -1 for permuted vectors.
-    clusterer : {"ssc", "elastic-net", "omp"} or object, default="ssc"
+    clusterer : {"elastic-net", "ssc", "omp"} or object, default="elastic-net"
         Stage 2; an object has ``fit_predict(X)`` that returns labels.
-    basis : {"svd", "irls", "dpcp", "robust"}, default="svd"
+    basis : {"robust", "irls", "dpcp", "svd"}, default="robust"
         How a basis is fitted to a cluster; "robust" is "irls".
-    classifier : {"elimination"} or object, default="elimination"
-        Stage 3; an object has ``fit(X, y)`` and ``predict(Y)``.
-    recoverer : {"lsrf"} or callable, default="lsrf"
-        Stage 4; a callable has the signature of :func:`unpermute.recover.recover_vectors`.
-    refine : False, default=False
-        Only the paper's single pass over the stages is available.
-    output : {"subspace", "values"}, default="subspace"
-        What permuted vectors become: the fitted vector, or the observed values moved. Clean
-        vectors are returned unchanged.
+    classifier : {"recovery", "elimination"} or object, default="recovery"
+        Stage 3; "recovery": recover in every plausible subspace, the best certified wins; an
+        object has ``fit(X, y)`` and ``predict(Y)``.
+    recoverer : str or callable, default="search"
+        Stage 4; a method of :func:`unpermute.recover.recover_vectors`, or a callable with its
+        signature.
+    refine : bool, default=True
+        Whether to select the clean vectors and fit the subspaces again until nothing changes;
+        then every vector, training or new, is judged by its distance to the nearest subspace. If
+        not, the detector's mask decides for the training matrix, as in the paper.
+    output : {"values", "subspace", "blend"}, default="values"
+        What permuted vectors become: the observed values moved; the fitted vector; or, entry by
+        entry, observed and fitted value weighed by the probability of being in place. Clean
+        vectors are returned unchanged. Uncertain ones stay unchanged in "values", and become the
+        best estimate in the others.
     min_confidence : float in [0, 1], default=0.95
-        Vectors recovered with less confidence stay as they are. The recoverers available now give
-        no confidence; it has no effect on them.
+        Vectors recovered with less confidence are uncertain.
     n_jobs : int, default=None
         Threads; the result does not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Seeds the k-means step of the clustering.
+        Seeds the k-means step of the clustering and the starts of the search.
     verbose : int, default=0
         Above 0, the stages are logged at level INFO instead of DEBUG (logger "unpermute").
 
@@ -113,8 +123,12 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         Zeros unless `affine`.
     permutations_ : ndarray of shape (n_vectors, n_features)
         ``np.take_along_axis(X, permutations_, axis=1)`` is every vector put back in order.
+    confidence_ : ndarray of shape (n_vectors,)
+        Probability that the recovered vector is right (relative error below 5%); 1 for clean ones.
+    entry_confidence_ : ndarray of shape (n_vectors, n_features)
+        Probability that the value in a place is right, up to the noise.
     status_ : ndarray of shape (n_vectors,)
-        "clean" or "recovered".
+        "clean", "recovered" or "uncertain".
     n_subspaces_ : int
         Number of subspaces.
     ranks_ : ndarray of shape (n_subspaces,)
@@ -157,10 +171,13 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         "detector": [StrOptions({"self-representation"}), HasMethods("fit_predict")],
         "clusterer": [StrOptions(set(CLUSTERERS)), HasMethods("fit_predict")],
         "basis": [StrOptions(set(BASIS_METHODS))],
-        "classifier": [StrOptions({"elimination"}), HasMethods(["fit", "predict"])],
+        "classifier": [
+            StrOptions({"recovery", "elimination"}),
+            HasMethods(["fit", "predict"]),
+        ],
         "recoverer": [StrOptions(set(RECOVERERS)), callable],
-        "refine": [Options(bool, {False})],
-        "output": [StrOptions({"subspace", "values"})],
+        "refine": ["boolean"],
+        "output": [StrOptions({"values", "subspace", "blend"})],
         "min_confidence": [Interval(Real, 0, 1, closed="both")],
         "n_jobs": [None, Integral],
         "random_state": ["random_state"],
@@ -175,12 +192,12 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         contamination="auto",
         affine=False,
         detector="self-representation",
-        clusterer="ssc",
-        basis="svd",
-        classifier="elimination",
-        recoverer="lsrf",
-        refine=False,
-        output="subspace",
+        clusterer="elastic-net",
+        basis="robust",
+        classifier="recovery",
+        recoverer="search",
+        refine=True,
+        output="values",
         min_confidence=0.95,
         n_jobs=None,
         random_state=None,
@@ -201,6 +218,11 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     def fit(self, X, y=None):
         """Find the permuted vectors and the subspaces of `X`.
@@ -236,16 +258,18 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         X_fixed : ndarray of shape (n_vectors, n_features)
             Clean vectors as they were, permuted ones as `output` says.
         """
-        X = validate_vectors(self, X, min_vectors=2, min_features=2)
+        X = validate_vectors(self, X, min_vectors=2, min_features=2, allow_nan=True)
         self._check_sizes(*X.shape)
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with one_blas_thread():
-            mask = self._detect(X)
-            labels = np.empty(len(X), dtype=np.int64)
-            labels[~mask] = self._fit_subspaces(X[~mask])
-            labels[mask] = self._classify(X[mask])
-            X_fixed, self.permutations_ = self._recover(X, mask, labels)
-        self.outlier_mask_, self.labels_ = mask, labels
-        self.status_ = np.where(mask, "recovered", "clean")
+            filled = fill_missing(X, [], []) if np.isnan(X).any() else X
+            mask = self._detect(filled)
+            labels = np.full(len(X), -1)
+            labels[~mask] = self._fit_subspaces(filled[~mask])
+            if self.refine:
+                self._refine(X, labels)
+                mask, labels = self._nearest(X)
+            X_fixed = self._repair(X, mask, labels)
         return X_fixed
 
     def transform(self, X):
@@ -262,9 +286,9 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             Vectors near a subspace as they were, the others as `output` says.
         """
         check_is_fitted(self)
-        X = validate_vectors(self, X, reset=False)
-        mask, labels = self._judge(X)
-        return self._recover(X, mask, labels)[0]
+        X = validate_vectors(self, X, reset=False, allow_nan=True)
+        with one_blas_thread():
+            return self._put_back(X, *self._nearest(X)).X
 
     def predict(self, X):
         """Return the subspace of every vector, permuted or not.
@@ -280,7 +304,9 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             Numbers of subspaces.
         """
         check_is_fitted(self)
-        return self._judge(validate_vectors(self, X, reset=False))[1]
+        X = validate_vectors(self, X, reset=False, allow_nan=True)
+        with one_blas_thread():
+            return self._put_back(X, *self._nearest(X)).labels
 
     def score_samples(self, X):
         """Return how well every vector, as it stands, fits its nearest subspace.
@@ -296,7 +322,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             Minus the root mean square residual of an entry; larger is more normal.
         """
         check_is_fitted(self)
-        return -self._residuals(validate_vectors(self, X, reset=False)).min(axis=1)
+        X = validate_vectors(self, X, reset=False, allow_nan=True)
+        return -distances_as_they_stand(X, self.bases_, self.offsets_).min(axis=1)
 
     def decision_function(self, X):
         """Return the score less its threshold: negative for permuted vectors.
@@ -354,7 +381,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         )
         self.ranks_ = np.array([basis.shape[1] for basis in self.bases_])
         self._log("cluster: %d subspaces of ranks %s", self.n_subspaces_, self.ranks_)
-        residuals = self._residuals(X)
+        residuals = distances_as_they_stand(X, self.bases_, self.offsets_)
         # Clusterers may leave vectors out (label -1): those belong to the nearest subspace.
         labels = np.where(clustered, labels, residuals.argmin(axis=1))
         self._measure_noise(residuals.min(axis=1), np.abs(X).max())
@@ -366,57 +393,83 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         """Typical residual of a clean vector, and the threshold for new ones."""
         self.noise_scale_ = float(np.median(residuals))
         deviation = 1.4826 * np.median(np.abs(residuals - self.noise_scale_))
-        rounding = 1e-8 * largest
+        rounding = _ROUNDING * largest
         self.offset_ = -float(self.noise_scale_ + _CLEAN_DEVIATIONS * deviation + rounding)
 
-    def _residuals(self, X):
-        """Root mean square residual of an entry, for every vector and subspace."""
-        degrees_of_freedom = X.shape[1] - self.ranks_
-        return residual_norms(X, self.bases_, self.offsets_) / np.sqrt(degrees_of_freedom)
+    def _refine(self, X, labels):
+        """Select members and fit subspaces until nothing changes; recovered vectors help."""
+        refiner = Refiner(
+            X,
+            labels,
+            self.ranks_,
+            estimate_rank=self.rank is None,
+            merge=self.n_subspaces is None,
+            method=self.basis,
+            affine=self.affine,
+            rounding=_ROUNDING * np.nanmax(np.abs(X)),
+        )
+        refiner.settle()
+        if self.recoverer == "search":
+            for budget in _REFINEMENT_STARTS:
+                if not refiner.add_recovered(budget, seed=self._seed, n_jobs=self.n_jobs):
+                    break
+        self.bases_, self.offsets_ = refiner.subspaces.bases, refiner.subspaces.offsets
+        self.n_subspaces_ = len(self.bases_)
+        self.ranks_ = np.array([basis.shape[1] for basis in self.bases_])
+        self.noise_scale_ = refiner.noise
+        self._log("refine: %d subspaces of ranks %s", self.n_subspaces_, self.ranks_)
+        self.offset_ = -refiner.limit()
+        if self.contamination != "auto":
+            scores = np.sort(distances_as_they_stand(X, self.bases_, self.offsets_).min(axis=1))
+            first = len(X) - resolve_contamination(self.contamination, len(X))
+            self.offset_ = -float(scores[first - 1 : first + 1].mean())
+        if not isinstance(self.classifier, str):
+            mask, nearest = self._nearest(X)
+            filled = fill_missing(X, self.bases_, self.offsets_)
+            self.classifier_ = clone(self.classifier).fit(filled[~mask], nearest[~mask])
 
-    def _judge(self, X):
-        """Mask and labels of vectors that were not in the training matrix."""
-        residuals = self._residuals(X)
-        mask = -residuals.min(axis=1) < self.offset_
-        labels = residuals.argmin(axis=1)
-        labels[mask] = self._classify(X[mask])
-        return mask, labels
+    def _nearest(self, X):
+        """Whether a vector is permuted, and the nearest subspace (−1: still to be classified)."""
+        distances = distances_as_they_stand(X, self.bases_, self.offsets_)
+        mask = -distances.min(axis=1) < self.offset_
+        return mask, np.where(mask, -1, distances.argmin(axis=1))
+
+    def _repair(self, X, mask, labels):
+        """Put the training vectors back and keep what is known about them."""
+        repaired = self._put_back(X, mask, labels)
+        self.outlier_mask_, self.labels_ = mask, repaired.labels
+        self.permutations_ = repaired.permutations
+        self.confidence_, self.entry_confidence_ = repaired.confidence, repaired.entry_confidence
+        certain = self.confidence_ >= self.min_confidence
+        self.status_ = np.where(mask, np.where(certain, "recovered", "uncertain"), "clean")
+        self._log("recover: %d vectors, %d of them uncertain", mask.sum(), (mask & ~certain).sum())
+        return repaired.X
+
+    def _put_back(self, X, mask, labels):
+        """Stages 3 and 4 for the vectors of `mask`."""
+        return put_back(
+            X,
+            mask,
+            labels,
+            self.bases_,
+            self.offsets_,
+            classify=self._classify,
+            recoverer=self.recoverer,
+            output=self.output,
+            min_confidence=self.min_confidence,
+            noise_scale=self.noise_scale_,
+            seed=self._seed,
+            n_jobs=self.n_jobs,
+        )
 
     def _classify(self, Y):
-        """Stage 3: subspace of every permuted vector."""
-        if len(Y) == 0:
-            return np.empty(0, dtype=np.int64)
-        if isinstance(self.classifier, str):
+        """Stage 3: subspace of every permuted vector, or None where the recovery shall tell."""
+        if self.classifier == "recovery":
+            return None
+        if self.classifier == "elimination":
             distances = elimination_distances(Y, self.bases_, self.offsets_, n_jobs=self.n_jobs)
             return distances.argmin(axis=1)
         return self.classifier_.predict(Y)
-
-    def _recover(self, X, mask, labels):
-        """Stage 4: the matrix with its permuted vectors recovered, and the permutations."""
-        X_fixed = X.copy()
-        permutations = np.tile(np.arange(X.shape[1]), (len(X), 1))
-        for k in range(self.n_subspaces_):
-            rows = np.flatnonzero(mask & (labels == k))
-            if len(rows) == 0:
-                continue
-            result = self._recover_in_subspace(X[rows], k)
-            permutations[rows] = result.permutations
-            if self.output == "subspace":
-                X_fixed[rows] = result.fitted
-            else:
-                X_fixed[rows] = np.take_along_axis(X[rows], result.permutations, axis=1)
-        self._log("recover: %d vectors", mask.sum())
-        return X_fixed, permutations
-
-    def _recover_in_subspace(self, Y, k):
-        options = {
-            "offset": self.offsets_[k] if self.affine else None,
-            "noise_scale": self.noise_scale_,
-            "n_jobs": self.n_jobs,
-        }
-        if isinstance(self.recoverer, str):
-            return recover_vectors(Y, self.bases_[k], method=self.recoverer, **options)
-        return self.recoverer(Y, self.bases_[k], **options)
 
     def _log(self, message, *values):
         logger.log(logging.INFO if self.verbose else logging.DEBUG, message, *values)

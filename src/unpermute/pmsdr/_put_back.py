@@ -1,0 +1,137 @@
+"""Stages 3 and 4 together: where permuted vectors belong, and what they become."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unpermute.pmsdr._everywhere import recover_everywhere
+from unpermute.recover import recover_vectors
+from unpermute.recover._pl import pl
+from unpermute.recover._problem import RecoveryProblem, RecoverySolution
+from unpermute.recover._recover import finish
+
+__all__ = ["Repaired", "put_back"]
+
+# Starts per vector and subspace; the search stops earlier wherever it can certify its answer.
+_MAX_STARTS = 2000
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """The matrix with its permuted vectors put back, and what is known about every vector.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_vectors, n_features)
+    labels : ndarray of shape (n_vectors,)
+    permutations : ndarray of shape (n_vectors, n_features)
+    confidence : ndarray of shape (n_vectors,)
+    entry_confidence : ndarray of shape (n_vectors, n_features)
+    """
+
+    X: np.ndarray
+    labels: np.ndarray
+    permutations: np.ndarray
+    confidence: np.ndarray
+    entry_confidence: np.ndarray
+
+
+def put_back(
+    X, mask, labels, bases, offsets, *, classify, recoverer, output, min_confidence, noise_scale,
+    seed, n_jobs,
+):  # fmt: skip
+    """Classify and recover the vectors of `mask`; all others stay as they are."""
+    n, n_features = X.shape
+    repaired = Repaired(
+        X.copy(),
+        labels.copy(),
+        np.tile(np.arange(n_features), (n, 1)),
+        np.ones(n),
+        np.ones((n, n_features)),
+    )
+    rows = np.flatnonzero(mask)
+    if len(rows) == 0:
+        return repaired
+    found = None
+    own = classify(X[rows])
+    if own is None:
+        found = recover_everywhere(
+            X[rows], bases, offsets, noise_scale=noise_scale, max_starts=_MAX_STARTS, seed=seed,
+            n_jobs=n_jobs,
+        )  # fmt: skip
+        own = found.labels
+    repaired.labels[rows] = own
+    for k in np.unique(own):
+        mine = np.flatnonzero(own == k)
+        problem = RecoveryProblem(
+            X[rows[mine]], bases[k], offsets[k], np.zeros(n_features, dtype=np.int64),
+            noise_scale=noise_scale, max_starts=_MAX_STARTS, seed=seed, n_jobs=n_jobs,
+        )  # fmt: skip
+        if found is not None and recoverer == "search":
+            solution = RecoverySolution(
+                np.array([found.coefficients[j] for j in mine]), found.certain[mine]
+            )
+            result = finish(problem, solution)
+        else:
+            result = _recover(problem, recoverer)
+        certain = result.confidence >= min_confidence
+        fallback = _fallback(problem, found, mine, bases, offsets) if found is not None else None
+        _enter(repaired, rows[mine], result, certain, output, problem, fallback)
+    return repaired
+
+
+def _recover(problem, recoverer):
+    """Recover vectors whose subspace is known by a method's name, or by a callable."""
+    options = {
+        "offset": problem.offset if problem.offset.any() else None,
+        "noise_scale": problem.noise_scale,
+        "random_state": problem.seed,
+        "n_jobs": problem.n_jobs,
+    }
+    if isinstance(recoverer, str):
+        return recover_vectors(problem.Y, problem.basis, method=recoverer, **options)
+    return recoverer(problem.Y, problem.basis, **options)
+
+
+def _enter(repaired, rows, result, certain, output, problem, fallback):
+    """Write the vectors of one subspace into the result."""
+    moved = np.take_along_axis(problem.Y, result.permutations, axis=1)
+    repaired.confidence[rows] = result.confidence
+    repaired.entry_confidence[rows] = result.entry_confidence
+    repaired.permutations[rows[certain]] = result.permutations[certain]
+    if output == "values":
+        repaired.X[rows[certain]] = moved[certain]
+    elif output == "subspace":
+        fitted = result.fitted
+        if fallback is not None:
+            fitted = np.where(certain[:, None], fitted, fallback)
+        repaired.X[rows] = fitted
+    else:
+        repaired.X[rows] = _blend(problem, result, certain, moved)
+
+
+def _fallback(problem, found, mine, bases, offsets):
+    """Mean of the projections on all subspaces, weighed by their evidence: never a wild guess."""
+    evidence = found.evidence[mine]
+    weights = np.exp(evidence - evidence.max(axis=1, keepdims=True))
+    weights /= weights.sum(axis=1, keepdims=True)
+    Y = np.where(np.isnan(problem.Y), 0.0, problem.Y)
+    total = np.zeros_like(Y)
+    for k, (basis, offset) in enumerate(zip(bases, offsets, strict=True)):
+        total += weights[:, [k]] * (((Y - offset) @ basis) @ basis.T + offset)
+    return total
+
+
+def _blend(problem, result, certain, moved):
+    """Least expected squared error: observed and fitted value weighed per entry.
+
+    Values that were moved back with confidence count as observed; elsewhere the weight is the
+    posterior probability of being in place (pseudo-likelihood).
+    """
+    solution = pl(problem)
+    weights = solution.info["weights"]
+    fitted = solution.coefficients @ problem.basis.T + problem.offset
+    observed = np.where(np.isnan(problem.Y), fitted, problem.Y)
+    blended = weights * observed + (1.0 - weights) * fitted
+    values = np.where(np.isnan(moved), result.fitted, moved)
+    return np.where(certain[:, None], values, blended)

@@ -1,0 +1,331 @@
+r"""Refinement: which vectors are clean, and the subspaces they span, until nothing changes.
+
+A vector is clean if its distance to a subspace is what the noise explains. The subspaces are
+fitted to the clean vectors, so each vector is judged by a basis it did not shape: with leverage
+:math:`h_j = x_j^\top (X_k^\top X_k)^{-1} x_j` (within the subspace), the residual of a vector
+that took part in the fit is too small by :math:`\sqrt{1 - h_j}`, that of any other too large by
+:math:`\sqrt{1 + h_j}`. What remains, divided by the noise, is a χ variable.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import chi2
+
+from unpermute.numerics.elimination import eliminate
+from unpermute.numerics.permutations import match_values
+from unpermute.numerics.subspaces import fit_subspace, residual_norms
+from unpermute.pmsdr._everywhere import recover_everywhere
+
+__all__ = ["Refiner", "Subspaces", "distances_as_they_stand", "fill_missing"]
+
+_MAX_ROUNDS = 30
+_MAX_SETTLES = 8
+# A vector farther from its subspace than this many standard deviations of the χ variable is not
+# clean. Lightly shuffled vectors are much farther, clean ones never.
+_DEVIATIONS = 6.0
+# Singular values above the largest that noise alone would have, by this factor, are signal.
+_ABOVE_NOISE = 1.3
+# Two clusters are one if so many members of the smaller lie within the noise of the larger.
+_SHARED = 0.8
+# A direction that a single vector defines says nothing about that vector.
+_MAX_LEVERAGE = 0.95
+
+
+@dataclass(frozen=True)
+class Subspaces:
+    """Bases, offsets and how well their members determine them.
+
+    Attributes
+    ----------
+    bases : list of ndarray of shape (n_features, rank)
+    offsets : list of ndarray of shape (n_features,)
+    spreads : list of ndarray of shape (rank, rank)
+        Inverse of the members' second moments in the basis, (X_kᵀ X_k)⁻¹.
+    """
+
+    bases: list[np.ndarray]
+    offsets: list[np.ndarray]
+    spreads: list[np.ndarray]
+
+
+def fit_members(X, labels, ranks, *, method, affine):
+    """Fit every subspace to the vectors that carry its label (−1: none)."""
+    bases, offsets, spreads = [], [], []
+    for k, rank in enumerate(ranks):
+        members = X[labels == k]
+        basis, offset = fit_subspace(members, rank, method=method, affine=affine)
+        scores = (members - offset) @ basis
+        if affine:
+            scores = np.hstack([scores, np.ones((len(scores), 1))])
+        moments = scores.T @ scores
+        ridge = 1e-12 * max(np.trace(moments), 1e-300)
+        bases.append(basis)
+        offsets.append(offset)
+        spreads.append(np.linalg.inv(moments + ridge * np.eye(len(moments))))
+    return Subspaces(bases, offsets, spreads)
+
+
+def relative_distances(X, subspaces, labels):
+    """Root mean square residual per degree of freedom, corrected for the vector's own influence.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_vectors, n_features)
+    subspaces : Subspaces
+    labels : ndarray of shape (n_vectors,)
+        Subspace whose fit a vector took part in; −1: none.
+
+    Returns
+    -------
+    distances : ndarray of shape (n_vectors, n_subspaces)
+        Infinite where a vector alone defines a direction of its subspace.
+    """
+    distances = np.empty((len(X), len(subspaces.bases)))
+    parts = zip(subspaces.bases, subspaces.offsets, subspaces.spreads, strict=True)
+    for k, (basis, offset, spread) in enumerate(parts):
+        centred = X - offset
+        scores = centred @ basis
+        residual = np.linalg.norm(centred - scores @ basis.T, axis=1)
+        if len(spread) > basis.shape[1]:
+            scores = np.hstack([scores, np.ones((len(X), 1))])
+        leverage = np.einsum("ij,jk,ik->i", scores, spread, scores)
+        member = labels == k
+        variance = np.where(member, 1.0 - leverage, 1.0 + leverage)
+        degrees = X.shape[1] - basis.shape[1]
+        distances[:, k] = residual / np.sqrt(degrees * np.maximum(variance, 1e-6))
+        distances[member & (leverage > _MAX_LEVERAGE), k] = np.inf
+    return distances
+
+
+def noise_level(distances, n_degrees):
+    """Robust standard deviation of the noise from the distances of clean vectors."""
+    finite = distances[np.isfinite(distances)]
+    if len(finite) == 0:
+        return 0.0
+    return float(np.median(finite) / np.sqrt(chi2.median(n_degrees) / n_degrees))
+
+
+def clean_limit(noise, n_degrees, rounding):
+    """Largest distance of a clean vector."""
+    return noise * (1.0 + _DEVIATIONS / np.sqrt(2.0 * n_degrees)) + rounding
+
+
+def refine(X, labels, ranks, *, method, affine, rounding):
+    """Alternate fitting the subspaces and selecting their members until nothing changes.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_vectors, n_features)
+    labels : ndarray of shape (n_vectors,)
+        First guess: subspace of every vector that seems clean, −1 for the others.
+    ranks : sequence of int
+        Dimension of every subspace.
+    method : str
+        How to fit a subspace.
+    affine : bool
+        Whether the subspaces have an offset.
+    rounding : float
+        Distance that counts as zero.
+
+    Returns
+    -------
+    subspaces : Subspaces
+    labels : ndarray of shape (n_vectors,)
+        The members.
+    noise : float
+    """
+    n_degrees = X.shape[1] - int(np.median(ranks))
+    seen = set()
+    for _ in range(_MAX_ROUNDS):
+        subspaces = fit_members(X, labels, ranks, method=method, affine=affine)
+        distances = relative_distances(X, subspaces, labels)
+        members = labels >= 0
+        own = distances[members, labels[members]]
+        noise = noise_level(own, n_degrees)
+        nearest = distances.argmin(axis=1)
+        clean = distances.min(axis=1) <= clean_limit(noise, n_degrees, rounding)
+        updated = np.where(clean, nearest, -1)
+        for k, rank in enumerate(ranks):
+            # Never fewer members than it takes: the nearest vectors keep a subspace alive.
+            if np.sum(updated == k) < rank + 1 + affine:
+                closest = np.argsort(distances[:, k])[: rank + 1 + affine]
+                updated[closest] = k
+        key = updated.tobytes()
+        if np.array_equal(updated, labels) or key in seen:
+            break
+        seen.add(key)
+        labels = updated
+    return subspaces, labels, noise
+
+
+def distances_as_they_stand(X, bases, offsets):
+    """Root mean square residual per degree of freedom, over the entries that are there."""
+    if not np.isnan(X).any():
+        degrees = X.shape[1] - np.array([basis.shape[1] for basis in bases])
+        return residual_norms(X, bases, offsets) / np.sqrt(degrees)
+    distances = np.empty((len(X), len(bases)))
+    observed = np.sum(~np.isnan(X), axis=1)
+    for k, (basis, offset) in enumerate(zip(bases, offsets, strict=True)):
+        residual = X - offset - _observed_scores(X, basis, offset) @ basis.T
+        degrees = np.maximum(observed - basis.shape[1], 1)
+        distances[:, k] = np.sqrt(np.nansum(residual**2, axis=1) / degrees)
+    return distances
+
+
+def fill_missing(X, bases, offsets):
+    """Replace every missing entry by what the nearest subspace predicts from the others."""
+    if len(bases) == 0:
+        return np.where(np.isnan(X), 0.0, X)
+    nearest = distances_as_they_stand(X, bases, offsets).argmin(axis=1)
+    filled = X.copy()
+    for k, (basis, offset) in enumerate(zip(bases, offsets, strict=True)):
+        rows = np.flatnonzero(nearest == k)
+        predicted = _observed_scores(X[rows], basis, offset) @ basis.T + offset
+        filled[rows] = np.where(np.isnan(X[rows]), predicted, X[rows])
+    return filled
+
+
+def _observed_scores(X, basis, offset):
+    nothing_dropped = np.zeros(0, dtype=np.int64)
+    return eliminate(X - offset, basis, nothing_dropped, stage="project")[0]
+
+
+def estimate_ranks(X, labels, subspaces, noise, affine):
+    """Number of singular values of every cluster that noise cannot explain.
+
+    The largest singular value of an n × M matrix of noise is about σ(√n + √M).
+    """
+    ranks = []
+    for k, offset in enumerate(subspaces.offsets):
+        members = X[labels == k]
+        centre = members.mean(axis=0) if affine else offset
+        values = np.linalg.svd(members - centre, compute_uv=False)
+        edge = _ABOVE_NOISE * noise * (np.sqrt(len(members)) + np.sqrt(X.shape[1]))
+        largest = min(X.shape[1] - 1, len(members) - 1 - affine)
+        ranks.append(int(np.clip(np.sum(values > edge), 1, max(largest, 1))))
+    return ranks
+
+
+def merge_equal(X, labels, subspaces, noise, rounding):
+    """Give clusters the same label whose members lie in one subspace; return labels and order.
+
+    Returns the new labels, and the old number of every new cluster.
+    """
+    n_features = X.shape[1]
+    ranks = np.array([basis.shape[1] for basis in subspaces.bases])
+    distances = relative_distances(X, subspaces, np.full(len(X), -1))
+    labels = labels.copy()
+    kept: list[int] = []
+    sizes = np.bincount(labels[labels >= 0], minlength=len(ranks))
+    for k in np.lexsort((-sizes, -ranks)):
+        members = labels == k
+        for other in kept:
+            limit = clean_limit(noise, n_features - ranks[other], rounding)
+            if np.mean(distances[members, other] <= 1.5 * limit) > _SHARED:
+                labels[members] = other
+                break
+        else:
+            kept.append(int(k))
+    kept.sort()
+    renumbered = np.full(len(ranks), -1)
+    renumbered[kept] = np.arange(len(kept))
+    return np.where(labels >= 0, renumbered[labels], -1), kept
+
+
+class Refiner:
+    """Subspaces, members and noise, improved step by step.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_vectors, n_features)
+        The observed vectors; NaN where missing.
+    labels : ndarray of shape (n_vectors,)
+        First guess: subspace of every vector that seems clean, −1 for the others.
+    ranks : sequence of int
+        First guess of the dimensions.
+    estimate_rank, merge : bool
+        Whether the dimensions, and the number of subspaces, are to be estimated.
+    method : str
+        How to fit a subspace.
+    affine : bool
+        Whether the subspaces have an offset.
+    rounding : float
+        Distance that counts as zero.
+    """
+
+    def __init__(self, X, labels, ranks, *, estimate_rank, merge, method, affine, rounding):
+        self.X, self.labels, self.ranks = X, labels, [int(rank) for rank in ranks]
+        self.estimate_rank, self.merge = estimate_rank, merge
+        self.options = {"method": method, "affine": affine, "rounding": rounding}
+        self.incomplete = bool(np.isnan(X).any())
+        self.subspaces = Subspaces([], [], [])
+
+    def settle(self):
+        """Refine until members, dimensions and number of subspaces no longer change."""
+        for _ in range(_MAX_SETTLES):
+            before = list(self.ranks), self.labels.copy()
+            filled = fill_missing(self.X, self.subspaces.bases, self.subspaces.offsets)
+            self.subspaces, self.labels, self.noise = refine(
+                filled, self.labels, self.ranks, **self.options
+            )
+            if self.merge:
+                self.labels, kept = merge_equal(
+                    filled, self.labels, self.subspaces, self.noise, self.options["rounding"]
+                )
+                self.ranks = [self.ranks[k] for k in kept]
+                self._fit(filled)
+            if self.estimate_rank:
+                self.ranks = estimate_ranks(
+                    filled, self.labels, self.subspaces, self.noise, self.options["affine"]
+                )
+            same = before[0] == self.ranks and np.array_equal(before[1], self.labels)
+            if same and not self.incomplete:
+                break
+
+    def add_recovered(self, max_starts, *, seed, n_jobs):
+        """Recover the vectors that are not clean, and fit the subspaces again with those certain.
+
+        Returns whether any vector is still uncertain.
+        """
+        rows = np.flatnonzero(self.labels < 0)
+        if len(rows) == 0:
+            return False
+        found = recover_everywhere(
+            self.X[rows], self.subspaces.bases, self.subspaces.offsets,
+            noise_scale=self.noise * self._inflation(), max_starts=max_starts, seed=seed,
+            n_jobs=n_jobs,
+        )  # fmt: skip
+        restored = fill_missing(self.X, self.subspaces.bases, self.subspaces.offsets)
+        labels = self.labels.copy()
+        for position in np.flatnonzero(found.certain):
+            j, k = rows[position], found.labels[position]
+            basis, offset = self.subspaces.bases[k], self.subspaces.offsets[k]
+            fitted = basis @ found.coefficients[position] + offset
+            order, _ = match_values(self.X[[j]], fitted[None], noise_scale=self.noise)
+            moved = self.X[j, order[0]]
+            restored[j] = np.where(np.isnan(moved), fitted, moved)
+            labels[j] = k
+        self.subspaces = fit_members(
+            restored, labels, self.ranks, method="svd", affine=self.options["affine"]
+        )
+        self.n_members = np.bincount(labels[labels >= 0], minlength=len(self.ranks))
+        return not found.certain.all()
+
+    def limit(self):
+        """Largest distance, as it stands, of a clean vector to its subspace."""
+        n_degrees = self.X.shape[1] - max(self.ranks)
+        return self._inflation() * clean_limit(self.noise, n_degrees, self.options["rounding"])
+
+    def _inflation(self):
+        """How much the uncertainty of the bases adds to the noise of a vector that did not help."""
+        sizes = getattr(self, "n_members", None)
+        if sizes is None:
+            sizes = np.bincount(self.labels[self.labels >= 0], minlength=len(self.ranks))
+        return float(np.sqrt(1.0 + 2.0 * np.max(np.array(self.ranks) / np.maximum(sizes, 1))))
+
+    def _fit(self, filled):
+        self.subspaces = fit_members(
+            filled, self.labels, self.ranks,
+            method=self.options["method"], affine=self.options["affine"],
+        )  # fmt: skip
