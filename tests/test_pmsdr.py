@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.ensemble import IsolationForest
+from sklearn.exceptions import NotFittedError
 
 from unpermute import PMSDR
 from unpermute._progress import on_progress
@@ -162,6 +163,72 @@ def test_layouts_and_types_give_the_same_answer_and_are_not_changed():
     np.testing.assert_array_equal(integers, before)
 
 
+def test_vectors_without_an_order_are_never_permuted_and_use_up_no_count():
+    data = problem(0)
+    X = np.vstack([np.zeros((20, 40)), data.X, np.full((5, 40), 0.3)])
+    model = PMSDR(3, 3, contamination=72, random_state=0)
+    X_fixed = model.fit_transform(X)
+    assert not model.outlier_mask_[:20].any()
+    assert not model.outlier_mask_[-5:].any()
+    np.testing.assert_array_equal(model.outlier_mask_[20:-5], data.outlier_mask)
+    np.testing.assert_array_equal(X_fixed[:20], 0.0)
+
+
+@pytest.mark.parametrize("ranks", [[2, 4, 6], [6, 4, 2], [4, 6, 2]])
+def test_ranks_find_their_clusters_in_any_order(ranks):
+    data = make_permuted_subspaces(3, 80, 40, [2, 4, 6], outlier_ratio=0.3, random_state=0)
+    model = PMSDR(3, ranks, random_state=0).fit(data.X)
+    assert sorted(model.ranks_) == [2, 4, 6]
+    assert np.mean(model.outlier_mask_ == data.outlier_mask) > 0.99
+
+
+def test_what_was_given_reaches_stages_of_ones_own():
+    X = problem(0).X
+    model = PMSDR(3, 3, clusterer=KMeans(5, random_state=0), refine=False, random_state=0).fit(X)
+    assert model.n_subspaces_ == 3
+    forest = IsolationForest(random_state=0)
+    model = PMSDR(3, 3, detector=forest, contamination=0.1, refine=False, random_state=0).fit(X)
+    assert model.outlier_mask_.sum() == 18
+
+
+class Stage:
+    """A stage with nothing but what is asked for."""
+
+    def __init__(self, labels):
+        self.labels = labels
+
+    def fit_predict(self, X):
+        return self.labels
+
+
+@pytest.mark.parametrize(
+    ("stages", "message"),
+    [
+        (
+            dict(detector=Stage(np.ones(3))),
+            r"detector.fit_predict returned .* shape \(3,\) for 180",
+        ),
+        (dict(detector=Stage(-np.ones(180))), "the detector flagged all 180 vectors"),
+        (
+            dict(detector=Stage(np.ones(180)), clusterer=Stage(-np.ones(180))),
+            "the clusterer left out every vector",
+        ),
+    ],
+)
+def test_broken_stages_are_named(stages, message):
+    with pytest.raises(ValueError, match=message):
+        PMSDR(3, 3, **stages).fit(problem(0).X)
+
+
+def test_a_failed_fit_leaves_nothing_behind():
+    data = problem(0)
+    model = PMSDR(3, 3, random_state=0).fit(data.X)
+    with pytest.raises(ValueError, match="vectors"):
+        model.fit(data.X[:4])
+    with pytest.raises(NotFittedError):
+        model.transform(data.X)
+
+
 def test_zero_constant_and_duplicate_vectors_are_legal():
     data = problem(0)
     X = np.vstack([data.X, np.zeros((3, 40)), np.ones((3, 40)), data.X[:5], data.X[:5]])
@@ -211,7 +278,12 @@ X = problem(0).X
         (dict(contamination=1.5), X, "'contamination'.*Got 1.5"),
         (dict(contamination=180), X, "contamination=180 counts permuted vectors"),
         (dict(n_subspaces=3, rank=30, contamination=120), X, "cluster 0 has .* vectors, but"),
-        (dict(n_subspaces=90, contamination=100), X, "n_subspaces=90 must not exceed"),
+        (dict(n_subspaces=90, contamination=100), X, "n_subspaces=90 must not exceed .* clean, 80"),
+        (
+            dict(n_subspaces=3, contamination=0.99),
+            X,
+            "taken for clean, 2; lower n_subspaces or cont",
+        ),
         (dict(detector="magic"), X, "'detector'.*Got 'magic'"),
         (dict(clusterer="magic"), X, "'clusterer'.*Got 'magic'"),
         (dict(basis="magic"), X, "'basis'.*Got 'magic'"),

@@ -4,6 +4,7 @@ import logging
 from typing import ClassVar
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 from sklearn.base import (
     BaseEstimator,
     ClusterMixin,
@@ -34,6 +35,7 @@ from unpermute.cluster import (
 )
 from unpermute.detect import SelfRepresentationDetector
 from unpermute.numerics.parallel import one_blas_thread
+from unpermute.numerics.robust_subspace import unit_rows
 from unpermute.numerics.subspaces import BASIS_METHODS, fit_subspaces
 from unpermute.pmsdr._put_back import put_back
 from unpermute.pmsdr._refine import Refiner, distances_as_they_stand, fill_missing
@@ -74,8 +76,9 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         Number of subspaces; None: by the largest gap of the graph's spectrum, clusters of one
         subspace merged.
     rank : int or sequence of int, default=None
-        Dimension of the subspaces, one for all or one each; None: by the largest gap of the
-        singular values of each cluster, or, with `refine`, those above the noise.
+        Dimension of the subspaces: one for all, or a list that is matched to the clusters by the
+        residual it leaves; None: by the largest gap of the singular values of each cluster, or,
+        with `refine`, those above the noise.
     contamination : "auto", float in [0, 1) or int, default="auto"
         Share (float) or number (int) of permuted vectors; "auto": estimated by the detector.
     affine : bool, default=False
@@ -259,18 +262,24 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             Clean vectors as they were, permuted ones as `output` says.
         """
         X = validate_vectors(self, X, min_vectors=2, min_features=2, allow_nan=True)
+        self._forget()
         self._check_sizes(*X.shape)
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with one_blas_thread():
             filled = fill_missing(X, [], []) if np.isnan(X).any() else X
-            mask = self._detect(filled)
+            orderly = _has_no_order(X)
+            mask = np.zeros(len(X), dtype=bool)
+            mask[~orderly] = self._detect(filled[~orderly])
+            members = ~mask if orderly.all() else ~mask & ~orderly
             labels = np.full(len(X), -1)
-            labels[~mask] = self._fit_subspaces(filled[~mask])
+            labels[members] = self._fit_subspaces(filled[members])
             if self.refine:
                 self._refine(X, labels)
-                mask, labels = self._nearest(X)
-            X_fixed = self._repair(X, mask, labels)
-        return X_fixed
+            nearest = self._nearest(X)
+            if self.refine:
+                mask, labels = nearest
+            labels = np.where(orderly, nearest[1], labels)
+            return self._repair(X, mask, labels)
 
     def transform(self, X):
         """Return new vectors with the permuted ones recovered.
@@ -285,7 +294,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         X_fixed : ndarray of shape (n_vectors, n_features)
             Vectors near a subspace as they were, the others as `output` says.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "permutations_")
         X = validate_vectors(self, X, reset=False, allow_nan=True)
         with one_blas_thread():
             return self._put_back(X, *self._nearest(X)).X
@@ -303,7 +312,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         labels : ndarray of shape (n_vectors,)
             Numbers of subspaces.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "permutations_")
         X = validate_vectors(self, X, reset=False, allow_nan=True)
         with one_blas_thread():
             return self._put_back(X, *self._nearest(X)).labels
@@ -321,9 +330,10 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         scores : ndarray of shape (n_vectors,)
             Minus the root mean square residual of an entry; larger is more normal.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "permutations_")
         X = validate_vectors(self, X, reset=False, allow_nan=True)
-        return -distances_as_they_stand(X, self.bases_, self.offsets_).min(axis=1)
+        with one_blas_thread():
+            return -distances_as_they_stand(X, self.bases_, self.offsets_).min(axis=1)
 
     def decision_function(self, X):
         """Return the score less its threshold: negative for permuted vectors.
@@ -350,43 +360,82 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         if self.contamination != "auto":
             resolve_contamination(self.contamination, n_vectors)
 
+    def _forget(self):
+        """Drop what an earlier fit left, so that a failed one leaves no mixture."""
+        for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
+            if name not in ("n_features_in_", "feature_names_in_"):
+                delattr(self, name)
+
     def _detect(self, X):
         """Stage 1: True where a vector is permuted."""
+        if len(X) < 2:
+            return np.zeros(len(X), dtype=bool)
         if isinstance(self.detector, str):
             detector = SelfRepresentationDetector(self.contamination, n_jobs=self.n_jobs)
         else:
-            detector = clone(self.detector)
-        mask = np.asarray(detector.fit_predict(X)) == -1
+            given = {}
+            if self.contamination != "auto":
+                # Other detectors take a share.
+                given["contamination"] = resolve_contamination(self.contamination, len(X)) / len(X)
+            detector = _own_stage(self.detector, given)
+        mask = _check_stage("detector", detector.fit_predict(X), len(X)) == -1
+        if mask.all():
+            raise ValueError(
+                f"the detector flagged all {len(X)} vectors, which leaves none to learn from;"
+                " lower contamination."
+            )
         self._log("detect: %d of %d vectors are permuted", mask.sum(), len(mask))
         return mask
 
-    def _fit_subspaces(self, X):
-        """Stage 2: cluster the clean vectors, fit the bases, measure the noise; return labels."""
-        check_n_subspaces(self.n_subspaces, len(X))
+    def _cluster(self, X):
+        """Stage 2, first half: labels from 0 without gaps, -1 where the clusterer gives none."""
+        if len(X) < 2:
+            return np.zeros(len(X), dtype=np.int64)
+        given = {} if self.n_subspaces is None else {"n_clusters": self.n_subspaces}
         if isinstance(self.clusterer, str):
-            clusterer = CLUSTERERS[self.clusterer](
-                self.n_subspaces, random_state=check_random_state(self.random_state)
-            )
+            clusterer = CLUSTERERS[self.clusterer](random_state=self._seed)
+            clusterer.set_params(**given)
             if "n_jobs" in clusterer.get_params():
                 clusterer.set_params(n_jobs=self.n_jobs)
+            # Lengths say nothing about which linear subspace a vector lies in.
+            X = X if self.affine else unit_rows(X)
         else:
-            clusterer = clone(self.clusterer)
-        labels = np.asarray(clusterer.fit_predict(X)) if len(X) > 1 else np.zeros(1, int)
+            clusterer = _own_stage(self.clusterer, given)
+        labels = _check_stage("clusterer", clusterer.fit_predict(X), len(X)).astype(np.int64)
         clustered = labels >= 0
+        if not clustered.any():
+            raise ValueError(
+                "the clusterer left out every vector (label -1); give it other options."
+            )
         labels[clustered] = np.unique(labels[clustered], return_inverse=True)[1]
+        return labels
+
+    def _fit_subspaces(self, X):
+        """Stage 2: cluster the clean vectors, fit the bases, measure the noise; return labels."""
+        if self.n_subspaces is not None and self.n_subspaces > len(X):
+            raise ValueError(
+                f"n_subspaces={self.n_subspaces} must not exceed the number of vectors taken for"
+                f" clean, {len(X)}; lower n_subspaces or contamination={self.contamination!r}."
+            )
+        labels = self._cluster(X)
         self.n_subspaces_ = int(labels.max()) + 1
         check_rank(self.rank, X.shape[1], self.n_subspaces_)
         self.bases_, self.offsets_ = fit_subspaces(
-            X, labels, self.rank, self.n_subspaces_, method=self.basis, affine=self.affine
+            X,
+            labels,
+            _match_ranks(X, labels, self.rank),
+            self.n_subspaces_,
+            method=self.basis,
+            affine=self.affine,
         )
         self.ranks_ = np.array([basis.shape[1] for basis in self.bases_])
         self._log("cluster: %d subspaces of ranks %s", self.n_subspaces_, self.ranks_)
         residuals = distances_as_they_stand(X, self.bases_, self.offsets_)
         # Clusterers may leave vectors out (label -1): those belong to the nearest subspace.
-        labels = np.where(clustered, labels, residuals.argmin(axis=1))
+        labels = np.where(labels >= 0, labels, residuals.argmin(axis=1))
         self._measure_noise(residuals.min(axis=1), np.abs(X).max())
         if not isinstance(self.classifier, str):
-            self.classifier_ = clone(self.classifier).fit(X, labels)
+            self.classifier_ = clone(self.classifier, safe=False).fit(X, labels)
         return labels
 
     def _measure_noise(self, residuals, largest):
@@ -420,18 +469,20 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         self._log("refine: %d subspaces of ranks %s", self.n_subspaces_, self.ranks_)
         self.offset_ = -refiner.limit()
         if self.contamination != "auto":
-            scores = np.sort(distances_as_they_stand(X, self.bases_, self.offsets_).min(axis=1))
-            first = len(X) - resolve_contamination(self.contamination, len(X))
+            movable = X[~_has_no_order(X)]
+            scores = distances_as_they_stand(movable, self.bases_, self.offsets_).min(axis=1)
+            scores.sort()
+            first = len(scores) - resolve_contamination(self.contamination, len(scores))
             self.offset_ = -float(scores[first - 1 : first + 1].mean())
         if not isinstance(self.classifier, str):
             mask, nearest = self._nearest(X)
             filled = fill_missing(X, self.bases_, self.offsets_)
-            self.classifier_ = clone(self.classifier).fit(filled[~mask], nearest[~mask])
+            self.classifier_ = clone(self.classifier, safe=False).fit(filled[~mask], nearest[~mask])
 
     def _nearest(self, X):
         """Whether a vector is permuted, and the nearest subspace (−1: still to be classified)."""
         distances = distances_as_they_stand(X, self.bases_, self.offsets_)
-        mask = -distances.min(axis=1) < self.offset_
+        mask = (-distances.min(axis=1) < self.offset_) & ~_has_no_order(X)
         return mask, np.where(mask, -1, distances.argmin(axis=1))
 
     def _repair(self, X, mask, labels):
@@ -473,3 +524,42 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
 
     def _log(self, message, *values):
         logger.log(logging.INFO if self.verbose else logging.DEBUG, message, *values)
+
+
+def _has_no_order(X):
+    """Vectors whose entries are all equal (or missing): no permutation changes them."""
+    smallest = np.where(np.isnan(X), np.inf, X).min(axis=1)
+    largest = np.where(np.isnan(X), -np.inf, X).max(axis=1)
+    return largest <= smallest
+
+
+def _own_stage(stage, given):
+    """Copy a user's own stage, and hand down what PMSDR was given if it has such a parameter."""
+    stage = clone(stage, safe=False)
+    known = stage.get_params() if hasattr(stage, "get_params") else {}
+    accepted = {name: value for name, value in given.items() if name in known}
+    return stage.set_params(**accepted) if accepted else stage
+
+
+def _check_stage(name, labels, n_vectors):
+    """One label per vector, or a sentence that names the stage."""
+    labels = np.asarray(labels)
+    if labels.shape != (n_vectors,):
+        raise ValueError(
+            f"{name}.fit_predict returned an array of shape {labels.shape} for {n_vectors}"
+            " vectors; it must return one label for each."
+        )
+    return labels
+
+
+def _match_ranks(X, labels, rank):
+    """Give the ranks of a list to the clusters where they leave the least residual in all."""
+    if np.ndim(rank) == 0:
+        return rank
+    n_clusters = int(labels.max()) + 1
+    energy = np.zeros((n_clusters, len(rank)))
+    for k in range(n_clusters):
+        values = np.linalg.svd(X[labels == k], compute_uv=False) ** 2
+        energy[k] = [values[r:].sum() / max(values.sum(), 1e-300) for r in rank]
+    _, chosen = linear_sum_assignment(energy)
+    return [int(rank[i]) for i in chosen]
