@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unpermute.recover import recover_vectors
-from unpermute.recover._assignment import group_evidence
+from unpermute.recover._group_evidence import group_evidence
 
 NOISE = 0.01
 
@@ -155,7 +155,16 @@ def test_a_clean_group_is_left_alone(seed):
 def test_degenerate_groups_stay_finite(recwarn):
     basis = np.linalg.qr(np.random.default_rng(0).normal(size=(8, 2)))[0]
     Y = np.array([np.zeros(8), np.ones(8), np.full(8, np.nan), np.repeat([1.0, 2.0], 4)])
-    for options in (dict(groups=np.zeros(4)), dict(scale=np.arange(1, 9))):
+    units = np.arange(1, 9)
+    together = np.zeros(4)
+    for options in (
+        dict(groups=together),
+        dict(groups=[0, 1, 1, 0]),
+        dict(scale=units),
+        dict(scale=units, groups=together, offset=units),
+        dict(groups=together, blocks=units),
+        dict(scale=units, blocks=units),
+    ):
         result = recover_vectors(Y, basis, random_state=0, **options)
         assert np.isfinite(result.fitted).all()
         assert np.isfinite(result.cost).all()
@@ -177,6 +186,16 @@ def test_evidence_pools_the_fit_and_counts_the_moves_once():
 
 
 # --- units
+
+
+def test_no_start_stops_at_a_near_miss(seed):
+    rng = np.random.default_rng(seed)
+    X, basis, _, scale = model(rng, 30, 30, 5, unit=1000.0)
+    Y = shuffle(rng, X, np.arange(30), ratio=0.5)
+    result = recover_vectors(Y, basis, scale=scale, max_starts=120, random_state=0)
+    right = np.all(np.abs(put_back(Y, result) - X) < 4.5 * scale, axis=1)
+    assert right.mean() > 0.95
+    assert result.confidence[~right].max(initial=0.0) < 0.5
 
 
 def test_units_that_differ_are_told_apart(seed):

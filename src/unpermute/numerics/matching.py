@@ -37,6 +37,11 @@ def sort_into(order, keys):
     """Sort the indices `order` by `keys`, in place."""
     n = len(order)
     if n > _SHORT:
+        a = 1
+        while a < n and keys[order[a - 1]] <= keys[order[a]]:
+            a += 1
+        if a == n:
+            return
         sorted_order = np.argsort(keys)
         for a in range(n):
             order[a] = sorted_order[a]

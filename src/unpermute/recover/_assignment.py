@@ -30,11 +30,16 @@ from numba import njit
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from unpermute.numerics.matching import log_moves, log_probability_of_small_residual
+from unpermute.numerics.matching import log_moves
 from unpermute.numerics.parallel import map_blocks
-from unpermute.recover._certificate import CERTAIN, certify, null_scales
+from unpermute.recover._certificate import CERTAIN, certify
+from unpermute.recover._group_evidence import (
+    group_evidence,
+    independent_vectors,
+    pooled_null_scales,
+)
 
-__all__ = ["Assignment", "assign_groups", "group_evidence"]
+__all__ = ["Assignment", "assign_groups"]
 
 # Mean square residual, relative to that of a random order, that ends the starts if σ is unknown.
 _DOWN_AT_NOISE = 10.0**-2.5
@@ -43,6 +48,8 @@ _MAX_STEPS = 100
 _OWN_STARTS = 3
 # Shares of the places assumed right when places are sampled, samples of each, and those kept.
 _SHARES, _SAMPLES, _KEPT = (0.75, 0.5, 0.35), 40, 2
+# Shares of the best-fitting places from which a solution is refitted when it is polished.
+_LEVELS = (0.35, 0.5, 0.65, 0.8, 0.9)
 # Leverages are compared between all pairs of places, which takes M³ steps.
 _MAX_FEATURES_LEVERAGE = 400
 
@@ -84,6 +91,7 @@ class _Group:
     noise: float
     null: np.ndarray
     degrees: np.ndarray
+    n_independent: float
     ways: np.ndarray
     seed: int
 
@@ -117,7 +125,7 @@ def assign_groups(problem, coefficients, groups, scale):
     """
     own_evidence = certify(problem, coefficients)[0]
     rows = np.split(np.argsort(groups, kind="stable"), np.cumsum(np.bincount(groups))[:-1])
-    null = _null_scales(problem, scale)
+    null = pooled_null_scales(problem, scale)
     n = len(groups)
     found = Assignment(
         np.zeros_like(coefficients), np.zeros(problem.Y.shape, dtype=np.int64),
@@ -139,82 +147,16 @@ def assign_groups(problem, coefficients, groups, scale):
     return found
 
 
-def group_evidence(residuals, null, degrees, log_ways, n_independent=None):
-    r"""Evidence that the shared permutation of a group is no accident.
-
-    .. math:: e = -\log N_k - \log P\left(\chi^2_m \le \frac{m}{\sum_v m_v}
-              \sum_v E_v / s_v^2\right), \qquad m = \frac{n'}{n} \sum_v m_v ,
-
-    with E_v the residual sum of squares of a vector, m_v its degrees of freedom and s_v² the mean
-    square residual of a random order: the vectors add their fit, and the number N_k of ways to
-    move k entries counts once. Vectors that resemble each other fit a wrong order together, so
-    only n' of the n count (:func:`_independent`). For one vector it is the evidence of
-    :mod:`unpermute.recover._certificate`.
-    """
-    counts = (degrees > 0) & (null > 0)
-    total = np.sum(degrees[counts])
-    if total == 0:
-        return 0.0
-    share = 1.0 if n_independent is None else min(n_independent / np.count_nonzero(counts), 1.0)
-    ratio = max(np.sum(residuals[counts] / null[counts]) / total, 1e-24)
-    return -log_ways - log_probability_of_small_residual(ratio, share * total)
-
-
-def _independent(group):
-    """n' = (tr G)² / ‖G‖²: G holds the inner products of the vectors less their block means."""
-    centred = np.zeros_like(group.Y)
-    for places in group.blocks:
-        values = group.Y[:, places]
-        count = np.maximum(np.sum(~np.isnan(values), axis=1, keepdims=True), 1)
-        mean = np.nansum(values, axis=1, keepdims=True) / count
-        centred[:, places] = np.nan_to_num(values - mean)
-    rows = centred[group.degrees > 0] * group.weights
-    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
-    return len(rows) ** 2 / max(np.sum((rows @ rows.T) ** 2), 1e-300) if len(rows) else 0.0
-
-
-def _null_scales(problem, scale):
-    """Mean square residual of a random order of every vector, in units of the scale.
-
-    With several units a random order is a mixture: a value of the wrong unit never fits. What
-    counts is the chance that a random value is near the right one, so the normal distribution is
-    taken that has the same mean logarithmic density (nearest neighbours) at the values.
-    """
-    Y, blocks = problem.Y, problem.blocks
-    if np.all(scale == scale[0]):
-        null = null_scales(Y, problem.basis, problem.offset, blocks) / scale[0] ** 2
-    else:
-        null = np.exp([_log_null(y, blocks, scale) - 1.0 for y in Y])
-    largest = np.max(np.abs(np.nan_to_num(Y)) / scale, axis=1)
-    return np.where(null > 1e-24 * largest**2, null, 0.0)
-
-
-def _log_null(y, blocks, scale):
-    """Mean of log(τ² / s²), 1 / (τ √2π) being the density of a block's values at one of them."""
-    total, n_places = 0.0, 0
-    for block in np.unique(blocks):
-        places = np.flatnonzero(blocks == block)
-        values = y[places][~np.isnan(y[places])]
-        n = len(values)
-        if n < 2:
-            continue  # nothing can be exchanged
-        k = max(1, round(math.sqrt(n - 1)))
-        gaps = np.sort(np.abs(values[:, None] - values), axis=1)[:, k]
-        gaps = np.maximum(gaps, 1e-6 * np.ptp(values) + 1e-150)
-        spread = 2 * (n - 1) * gaps / (k * math.sqrt(2 * math.pi))
-        total += len(places) * 2 * np.mean(np.log(spread)) - 2 * np.sum(np.log(scale[places]))
-        n_places += len(places)
-    return total / n_places if n_places else -np.inf
-
-
 def _group(problem, members, scale, null):
     Y = problem.Y[members]
     noise = 0.0 if problem.noise_scale is None else float(problem.noise_scale)
     degrees = np.maximum(np.sum(~np.isnan(Y), axis=1) - problem.basis.shape[1], 0)
+    degrees[null[members] == 0] = 0
+    n_independent = independent_vectors(Y[degrees > 0] / scale, problem.blocks)
     blocks = [np.flatnonzero(problem.blocks == b) for b in np.unique(problem.blocks)]
     return _Group(
-        Y, problem.basis, problem.offset, 1.0 / scale, blocks, noise, null[members],
-        np.where(null[members] > 0, degrees, 0), log_moves(problem.blocks), problem.seed,
+        Y, problem.basis, problem.offset, 1.0 / scale, blocks, noise, null[members], degrees,
+        n_independent, log_moves(problem.blocks), problem.seed,
     )  # fmt: skip
 
 
@@ -225,18 +167,37 @@ def _best(group, own, order):
         free = _alternate(group, start, 0.0)
         for coefficients in (start, free.coefficients):
             state = _alternate(group, coefficients, math.log(len(group.basis)))
-            if best is None or state.cost < best.cost:
-                best = state
+            if best is None or _is_below(state, best):
+                best = _polish(group, state)
         if not group.degrees.any() or _is_certain(group, best):
             break
     return best
+
+
+def _polish(group, state):
+    """Refit to the places that fit best and go on from there, while the cost falls."""
+    n_features, rank = group.basis.shape
+    level = 0
+    while level < len(_LEVELS):
+        h = max(round(_LEVELS[level] * n_features), rank + 1)
+        moved = group.Y[:, state.permutation]
+        coefficients = _fit_best(group, moved, state.coefficients, h)
+        trial = _alternate(group, coefficients, math.log(n_features))
+        level += 1
+        if _is_below(trial, state):
+            state, level = trial, 0
+    return state
+
+
+def _is_below(state, other):
+    return state.cost < other.cost - 1e-9 * (1 + abs(other.cost))
 
 
 def _evidence(group, state):
     moved = np.any(~np.isnan(group.Y), axis=0)[state.permutation]
     moved &= state.permutation != np.arange(len(state.permutation))
     log_ways = group.ways[np.count_nonzero(moved)]
-    return group_evidence(state.residuals, group.null, group.degrees, log_ways, _independent(group))
+    return group_evidence(state.residuals, group.null, group.degrees, log_ways, group.n_independent)
 
 
 def _is_certain(group, state):
@@ -269,9 +230,10 @@ def _alternate(group, coefficients, prior):
         total, n_moved = residuals.sum(), np.sum(permutation != np.arange(len(permutation)))
         sigma = max(floor, math.sqrt(total / degrees))
         cost = total / (2 * sigma**2) + degrees * math.log(sigma) + prior * n_moved
-        if best is not None and cost >= best.cost - 1e-9 * (1 + abs(best.cost)):
+        state = _State(cost, coefficients, permutation, residuals)
+        if best is not None and not _is_below(state, best):
             break
-        best = _State(cost, coefficients, permutation, residuals)
+        best = state
         misfits = _misfits(group, coefficients)
     return best
 
@@ -320,9 +282,16 @@ def _starts(group, own, order):
     yield from _sampled_places(group)
 
 
-def _distances(group, coefficients):
-    """Root mean square residual of every place over the vectors, entries taken as in place."""
-    residuals = _residuals(group, group.Y, coefficients)
+def _fit_best(group, moved, coefficients, h):
+    """Least squares on the h places that `coefficients` fit best."""
+    kept = np.zeros(len(group.basis))
+    kept[np.argsort(_distances(group, moved, coefficients), kind="stable")[:h]] = 1.0
+    return _fit(group, moved, group.weights * kept)
+
+
+def _distances(group, moved, coefficients):
+    """Root mean square residual of every place over the vectors."""
+    residuals = _residuals(group, moved, coefficients)
     observed = ~np.isnan(residuals)
     squares = np.where(observed, residuals, 0.0) ** 2
     distances = np.sqrt(squares.sum(axis=0) / np.maximum(observed.sum(axis=0), 1))
@@ -334,7 +303,7 @@ def _robust_regression(group):
     weights, last = group.weights, np.inf
     for _ in range(50):
         coefficients = _fit(group, group.Y, weights)
-        distances = _distances(group, coefficients)
+        distances = _distances(group, group.Y, coefficients)
         finite = distances[np.isfinite(distances)]
         total = finite.sum()
         if not 0 < total < last * (1 - 1e-4):
@@ -352,13 +321,13 @@ def _sampled_places(group):
         h = max(round(share * n_features), rank + 1)
         trials = []
         for _ in range(_SAMPLES):
-            kept = rng.permutation(n_features)[: rank + 2]
-            for _ in range(3):
-                inside = np.isin(np.arange(n_features), kept)
-                coefficients = _fit(group, group.Y, group.weights * inside)
-                distances = _distances(group, coefficients)
-                kept = np.argsort(distances, kind="stable")[:h]
-            trials.append((np.sum(distances[kept] ** 2), coefficients))
+            kept = np.zeros(n_features)
+            kept[rng.permutation(n_features)[: rank + 2]] = 1.0
+            coefficients = _fit(group, group.Y, group.weights * kept)
+            for _ in range(2):
+                coefficients = _fit_best(group, group.Y, coefficients, h)
+            distances = np.sort(_distances(group, group.Y, coefficients))
+            trials.append((np.sum(distances[:h] ** 2), coefficients))
         yield from (trial[1] for trial in sorted(trials, key=lambda trial: trial[0])[:_KEPT])
 
 

@@ -3,7 +3,8 @@ r"""LSRF: least squares with recursive filtration.
 .. math:: \hat x = \arg\min_x \|y_K - U_K x\|_2, \qquad
           K \leftarrow K \setminus \{\arg\max_{i \in K} |y_i - (U\hat x)_i|\},
 
-until r + 1 entries remain. Choose it when most entries are in place and the rank is small; it uses
+until r + 1 entries remain or the remaining ones fit exactly; entries without which the others would
+not determine x̂ are kept. Choose it when most entries are in place and the rank is small; it uses
 neither the values of the entries it drops nor the noise level.
 
 References
@@ -20,10 +21,10 @@ __all__ = ["lsrf"]
 
 
 def lsrf(problem):
-    """Solve a :class:`RecoveryProblem`; converged where there are enough entries."""
+    """Solve a :class:`RecoveryProblem`; converged where the kept entries determine x̂."""
     n_features, rank = problem.basis.shape
     one_by_one = np.ones(max(n_features - rank - 1, 0), dtype=np.int64)
-    coefficients, _ = eliminate(
+    coefficients, _, determined = eliminate(
         problem.centred, problem.basis, one_by_one, stage="recover", n_jobs=problem.n_jobs
     )
-    return RecoverySolution(coefficients, np.sum(~np.isnan(problem.centred), axis=1) >= rank)
+    return RecoverySolution(coefficients, determined)

@@ -186,18 +186,17 @@ def _recover_one_unit(problem, solve, groups, unit):
     if problem.noise_scale is not None:
         problem = replace(problem, noise_scale=problem.noise_scale * unit)
     alone = np.bincount(groups)[groups] == 1
+    if alone.all():
+        result = finish(problem, solve(problem))
+        return replace(result, cost=result.cost / unit)
     parts = []
-    for rows in (np.flatnonzero(alone), np.flatnonzero(~alone)):
-        if len(rows) == 0:
-            continue
-        part = replace(problem, Y=problem.Y[rows])
-        if alone[rows[0]]:
-            result = finish(part, solve(part))
-        else:
-            numbers = np.unique(groups[rows], return_inverse=True)[1]
-            result = _recover_groups(part, solve, numbers, np.ones(part.Y.shape[1]))
-        parts.append((rows, result))
-    result = parts[0][1] if len(parts) == 1 else _merge(parts, len(groups))
+    if alone.any():
+        part = replace(problem, Y=problem.Y[alone])
+        parts.append((np.flatnonzero(alone), finish(part, solve(part))))
+    part = replace(problem, Y=problem.Y[~alone])
+    numbers = np.unique(groups[~alone], return_inverse=True)[1]
+    pooled = _recover_groups(part, solve, numbers, np.ones(part.Y.shape[1]))
+    result = _merge([*parts, (np.flatnonzero(~alone), pooled)])
     return replace(result, cost=result.cost / unit)
 
 
@@ -233,7 +232,7 @@ def _recover_groups(problem, solve, groups, scale):
     )
 
 
-def _merge(parts, n_vectors):
+def _merge(parts):
     """One result of several, each with the rows it belongs to."""
     order = np.argsort(np.concatenate([rows for rows, _ in parts]))
     results = [result for _, result in parts]

@@ -231,7 +231,7 @@ def _polish(y, U, b, null, ways, shift, order_y, x, enough, work):
         least_squares(U, b, source, ones, order_k, min(h, len(order_y)), trial, gram, factor)
         evidence, cost = _climb(y, U, b, null, ways, shift, order_y, trial, work)
         level += 1
-        if evidence > best + 1e-6:
+        if evidence > best + 1e-4 * (1.0 + abs(best)):
             best, residual, level = evidence, cost, 0
             for a in range(rank):
                 x[a] = trial[a]
@@ -247,7 +247,7 @@ def _climb(y, U, b, null, ways, shift, order_y, x, work):
     for _ in range(50):
         kept = trial.copy()
         evidence, cost = evaluate(y, U, b, null, ways, shift, order_y, trial, work)
-        if evidence <= best + 1e-9:
+        if evidence <= best + 1e-5 * (1.0 + abs(best)):
             break
         best, residual = evidence, cost
         for a in range(rank):
