@@ -118,9 +118,10 @@ def print_report(rows, curves):
     for name, value in curves._asdict().items():
         print(f"{name:16s} {value:7.3f}")
     differences = np.abs(measured - formula)
-    undecided = (measured > 0) & (measured < 1)
+    undecided = differences[(measured > 0) & (measured < 1)]
     print(f"mean absolute difference {differences.mean():.3f} over {len(rows)} cells,")
-    print(f"{differences[undecided].mean():.3f} over the {undecided.sum()} between 0 and 1,")
+    if len(undecided):
+        print(f"{undecided.mean():.3f} over the {len(undecided)} between 0 and 1,")
     _, packaged = compare(rows, _FITTED)
     print(f"{np.abs(measured - packaged).mean():.3f} with the constants in unpermute.theory")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unpermute.classify import EliminationClassifier
+from unpermute.classify import EliminationClassifier, RecoveryClassifier
 from unpermute.classify._elimination import elimination_distances
 from unpermute.datasets import make_permuted_subspaces
 
@@ -69,3 +69,15 @@ def test_bad_options_get_one_clear_sentence(options, message):
     data = problem(0)
     with pytest.raises(ValueError, match=message):
         EliminationClassifier(**options).fit(data.X, data.labels)
+
+
+def test_recovery_beats_elimination_where_most_entries_moved(seed):
+    data = make_permuted_subspaces(
+        3, 60, 50, 5, shuffled_ratio=0.7, outlier_ratio=0.5, random_state=seed
+    )
+    clean = ~data.outlier_mask
+    train, new = (data.X[clean], data.labels[clean]), (data.X[~clean], data.labels[~clean])
+    elimination = EliminationClassifier(rank=5).fit(*train).score(*new)
+    recovery = RecoveryClassifier(rank=5, random_state=0).fit(*train).score(*new)
+    assert recovery > 0.98
+    assert recovery > elimination

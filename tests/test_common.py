@@ -5,7 +5,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from unpermute import PMSDR
-from unpermute.classify import EliminationClassifier
+from unpermute.classify import EliminationClassifier, RecoveryClassifier
 from unpermute.cluster import (
     ElasticNetSubspaceClustering,
     OMPSubspaceClustering,
@@ -28,6 +28,7 @@ EXPECTED_FAILURES = {
     "ElasticNetSubspaceClustering": {},
     "OMPSubspaceClustering": {"check_clustering": BLOBS},
     "EliminationClassifier": {},
+    "RecoveryClassifier": {},
     "PMSDR": {"check_clustering": BLOBS},
     "PMSDR as in the paper": {
         "check_transformer_general": OWN_MASK,
@@ -41,6 +42,7 @@ ESTIMATORS = [
     ElasticNetSubspaceClustering(random_state=0),
     OMPSubspaceClustering(random_state=0),
     EliminationClassifier(),
+    RecoveryClassifier(random_state=0),
     PMSDR(random_state=0),
     PMSDR(
         clusterer="ssc",

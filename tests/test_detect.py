@@ -38,6 +38,48 @@ def test_auto_flags_nothing_where_nothing_is_permuted(seed):
     assert np.all(SelfRepresentationDetector().fit_predict(data.X) == 1)
 
 
+@pytest.mark.parametrize(
+    ("n_vectors", "n_features", "rank"), [(15, 20, 2), (50, 50, 2), (90, 20, 1)]
+)
+@pytest.mark.parametrize("n_subspaces", [1, 3])
+def test_auto_seldom_flags_clean_vectors(n_vectors, n_features, rank, n_subspaces):
+    false_alarms = 0
+    for seed in range(20):
+        data = make_permuted_subspaces(
+            n_subspaces,
+            n_vectors // n_subspaces,
+            n_features,
+            rank,
+            outlier_ratio=0.0,
+            random_state=seed,
+        )
+        false_alarms += np.any(SelfRepresentationDetector().fit_predict(data.X) == -1)
+    assert false_alarms <= 1
+
+
+def test_auto_flags_nothing_among_a_handful_of_vectors(rng):
+    X = rng.normal(size=(9, 2)) @ rng.normal(size=(2, 20))
+    X[0] = rng.permutation(X[0])
+    assert np.all(SelfRepresentationDetector().fit_predict(X) == 1)
+
+
+def test_auto_finds_zero_vectors(seed):
+    """They have no representation at all, which counts as the largest error."""
+    X = problem(seed, outlier_ratio=0.0).X
+    X[:20] = 0.0
+    flagged = SelfRepresentationDetector().fit_predict(X) == -1
+    np.testing.assert_array_equal(np.flatnonzero(flagged), np.arange(20))
+
+
+@pytest.mark.parametrize("outlier_ratio", [0.1, 0.6])
+@pytest.mark.parametrize("rank", [3, 10, 15])
+def test_auto_finds_permuted_vectors_of_high_rank(rank, outlier_ratio):
+    options = dict(outlier_ratio=outlier_ratio, shuffled_ratio=0.6, random_state=0)
+    data = make_permuted_subspaces(5, 120, 50, rank, **options)
+    flagged = SelfRepresentationDetector().fit_predict(data.X) == -1
+    assert np.mean(flagged == data.outlier_mask) > 0.97
+
+
 def test_count_share_and_threshold_agree(seed):
     data = problem(seed)
     count = SelfRepresentationDetector(54).fit(data.X)
@@ -73,6 +115,15 @@ def test_scale_and_order_do_not_matter(rng, seed):
     np.testing.assert_allclose(scores, expected[order], rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_extreme_scales_do_not_matter(seed, scale):
+    data = problem(seed)
+    expected = SelfRepresentationDetector().fit(data.X)
+    detector = SelfRepresentationDetector().fit(data.X * scale)
+    np.testing.assert_allclose(detector.scores_, expected.scores_, rtol=1e-6, atol=1e-12)
+    np.testing.assert_array_equal(detector.labels_, expected.labels_)
+
+
 def test_split_of_two_well_separated_groups():
     separation, split = split_log_scores(np.array([0.01, 0.012, 0.9, 1.0, 1.1, 1.3]))
     assert separation > 10
@@ -87,6 +138,7 @@ def test_split_of_two_well_separated_groups():
         (dict(contamination=180), "contamination=180 counts permuted vectors and must be below"),
         (dict(contamination="many"), "'contamination'.*Got 'many'"),
         (dict(alpha=0.0), "'alpha'.*Got 0.0"),
+        (dict(alpha=1.0), "'alpha'.*Got 1.0"),
         (dict(l1_ratio=1.5), "'l1_ratio'.*Got 1.5"),
         (dict(n_steps=0), "'n_steps'.*Got 0"),
         (dict(threshold=-1.0), "'threshold'.*Got -1.0"),

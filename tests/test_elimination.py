@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from unpermute.numerics.elimination import eliminate, elimination_schedule
+from unpermute.recover import recover_vectors
 
 
 def plain_elimination(y, basis, schedule):
@@ -24,7 +26,8 @@ def plain_elimination(y, basis, schedule):
 def test_equals_plain_least_squares(rng, schedule):
     basis = np.linalg.qr(rng.normal(size=(30, 5)))[0]
     Y = rng.normal(size=(20, 30))
-    coefficients, distance = eliminate(Y, basis, schedule, stage="test")
+    coefficients, distance, determined = eliminate(Y, basis, schedule, stage="test")
+    assert determined.all()
     for y, x, d in zip(Y, coefficients, distance, strict=True):
         expected_x, expected_d = plain_elimination(y, basis, schedule)
         np.testing.assert_allclose(x, expected_x, rtol=1e-7, atol=1e-9)
@@ -36,9 +39,61 @@ def test_missing_entries_are_left_out(rng):
     Y = rng.normal(size=(5, 3)) @ basis.T
     truth = Y @ basis
     Y[:, :10] = np.nan
-    coefficients, distance = eliminate(Y, basis, np.ones(26, int), stage="test")
+    coefficients, distance, determined = eliminate(Y, basis, np.ones(26, int), stage="test")
     np.testing.assert_allclose(coefficients, truth, atol=1e-9)
     assert distance.max() < 1e-12
+    assert determined.all()
+
+
+def test_zero_rows_of_the_basis_do_not_displace_the_others():
+    basis = np.zeros((10, 1))
+    basis[[1, 4, 8]] = 1 / np.sqrt(3)
+    result = recover_vectors([[0, 0, 0, 1, 1, 2, 2, 0, 1, 2.0]], basis, method="lsrf")
+    np.testing.assert_allclose(result.coefficients, [[np.sqrt(3)]])
+    assert result.converged.all()
+
+
+def test_the_only_row_that_determines_a_coefficient_is_kept():
+    result = recover_vectors([[1, 2, 0, 0, 0, 5.0]], np.eye(6)[:, :2], method="lsrf")
+    np.testing.assert_allclose(result.coefficients, [[1, 2]])
+    # All five go in one step: the residuals do not show that rows 0 and 1 will be needed.
+    basis = np.linalg.qr(np.array([[1, 0], [1, 1], [1, 0], [1, 0], [1, 0], [1, 0.0]]))[0]
+    coefficients, _, determined = eliminate(
+        np.array([[9.0, 3, 1, -7, 1, 1]]), basis, np.array([3]), stage="test"
+    )
+    assert determined.all()
+    np.testing.assert_allclose(coefficients @ basis[1], [3.0])
+
+
+@pytest.mark.parametrize("missing", [[0], [0, 1], range(6)])
+def test_coefficients_without_information_are_zero_and_not_converged(missing):
+    y = np.array([[1.0, 2, 0, 0, 0, 5]])
+    y[:, missing] = np.nan
+    coefficients, _, determined = eliminate(y, np.eye(6)[:, :2], np.ones(3, int), stage="test")
+    expected = [0.0 if 0 in missing else 1.0, 0.0 if 1 in missing else 2.0]
+    np.testing.assert_allclose(coefficients, [expected])
+    assert not determined.any()
+
+
+@given(
+    n_features=st.integers(2, 12),
+    schedule=st.lists(st.integers(1, 4), max_size=12),
+    data=st.data(),
+)
+def test_sparse_integers_always_give_finite_numbers(n_features, schedule, data):
+    """Ties, zero rows and rows that alone determine a coefficient."""
+    rank = data.draw(st.integers(1, n_features - 1))
+    small = st.sampled_from([0, 0, 0, 1, -1, 2])
+    basis = np.linalg.qr(data.draw(arrays(np.float64, (n_features, rank), elements=small)))[0]
+    Y = data.draw(arrays(np.float64, (3, n_features), elements=small))
+    Y[data.draw(arrays(bool, Y.shape, elements=st.sampled_from([False] * 5 + [True])))] = np.nan
+    coefficients, distance, determined = eliminate(
+        Y, basis, np.array(schedule, dtype=np.int64), stage="test"
+    )
+    assert np.isfinite(coefficients).all()
+    assert np.isfinite(distance).all()
+    observed = [np.linalg.matrix_rank(basis[~np.isnan(y)]) == rank for y in Y]
+    np.testing.assert_array_equal(determined, observed)
 
 
 def test_same_result_for_any_number_of_threads(rng):

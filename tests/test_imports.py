@@ -43,7 +43,8 @@ PROMISED = {
         "OMPSubspaceClustering",
         "SparseSubspaceClustering",
     ],
-    "unpermute.classify": ["EliminationClassifier"],
+    "unpermute.theory": ["recoverability"],
+    "unpermute.classify": ["EliminationClassifier", "RecoveryClassifier"],
     "unpermute.recover": ["recover_vectors"],
     "unpermute.datasets": [
         "load_benign_tumours",

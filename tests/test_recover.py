@@ -79,7 +79,7 @@ BASIS = np.eye(6)[:, :2]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (dict(Y=np.ones(6), basis=BASIS), "Expected 2D array"),
+        (dict(Y=np.ones(6), basis=BASIS), "Y must be a matrix"),
         (dict(Y=np.ones((0, 6)), basis=BASIS), "0 sample"),
         (dict(Y=[["a"] * 6], basis=BASIS), "Y must hold numbers"),
         (dict(Y=np.full((1, 6), np.inf), basis=BASIS), "Y contains infinity"),

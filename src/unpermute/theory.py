@@ -82,7 +82,8 @@ def recoverability(n_features, rank, shuffled_ratio, snr_db=40.0):
     of each is positive. They do not where most entries are shuffled and the noise is high: the
     number of orders grows faster than what the noise leaves of the values, and the measured
     success falls too (rank 2, ratio 0.6, 20 dB: all of the vectors with 30 entries, some with 50,
-    none with 100).
+    none with 100). That is a limit of the evidence which "search" maximises; at small ranks the
+    method "branch-and-bound", which minimises the cost alone, may still find the coefficients.
 
     Measured on random subspaces with 30 to 100 entries and 20 to 40 dB. A real subspace may be
     harder, for instance one with rows that are nearly equal: their values are exchangeable.
@@ -113,7 +114,7 @@ def success(n_features, rank, shuffled_ratio, snr_db, curves):
 def expected_evidence(M, r, ratio, noise):
     """How many orders, in logarithms, fit worse than the right one, less those that are possible.
 
-    See :mod:`unpermute.recover._certificate`; the residual at the truth is taken for its mean.
+    See :mod:`unpermute.numerics.certificate`; the residual at the truth is taken for its mean.
     """
     # The gamma function dips between 1 and 2; the number of orders must not.
     log_orders = gammaln(M + 1) - np.maximum(gammaln((1 - ratio) * M + 1), 0)

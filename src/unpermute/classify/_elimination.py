@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from unpermute._validation import (
     Integral,
@@ -114,7 +114,7 @@ class EliminationClassifier(ClassifierMixin, BaseEstimator):
         self : object
             The fitted classifier.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_min_features=2)
+        X, y = validate_vectors(self, X, y, min_features=2)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         n_classes = len(self.classes_)

@@ -4,7 +4,9 @@ Given an orthonormal basis :math:`U` and a vector :math:`y` of which some entrie
 fit :math:`\hat x = \arg\min_x \|y_K - U_K x\|_2` on the kept entries :math:`K`, drop the entries
 with the largest :math:`|y_i - (U\hat x)_i|`, repeat. Stage 3 of the paper stops halfway and looks
 at the angle that remains (Algorithm 2); stage 4 (LSRF of UPCA) goes on until r + 1 entries remain
-and keeps the coefficients.
+and keeps the coefficients. Both stop once the kept entries fit exactly, where the order of the
+residuals is that of rounding errors, and neither drops an entry without which the others would no
+longer determine the coefficients.
 
 References
 ----------
@@ -18,6 +20,12 @@ from numba import njit
 from unpermute.numerics.parallel import map_blocks
 
 __all__ = ["eliminate", "elimination_schedule"]
+
+# A pivot below this share of the trace of the Gram matrix is what rounding leaves of zero: the
+# squares of up to thousands of entries are added and subtracted again.
+_NO_INFORMATION = 1e-12
+# Residuals below this share of the largest kept entry are rounding.
+_EXACT_FIT = 1e-12
 
 
 def elimination_schedule(n_features, rank, *, retain_ratio, max_steps):
@@ -50,7 +58,8 @@ def eliminate(Y, basis, schedule, *, stage, n_jobs=None):
         Vectors; NaN entries are dropped from the start.
     basis : ndarray of shape (n_features, rank)
     schedule : ndarray of int
-        Entries to drop in each step. Never fewer than ``rank + 1`` entries are kept.
+        Entries to drop in each step. Never fewer than ``rank + 1`` entries are kept, and none is
+        dropped that is the only one to determine a direction or once the rest fit exactly.
     stage : str
         Name under which progress is reported.
     n_jobs : int or None
@@ -63,59 +72,89 @@ def eliminate(Y, basis, schedule, *, stage, n_jobs=None):
     distance : ndarray of shape (n_vectors,)
         1 − cos of the angle between what remains of the vector and its projection, d_k of
         Algorithm 2.
+    determined : ndarray of bool of shape (n_vectors,)
+        Whether the entries that remain determine the coefficients. Where they do not, coefficients
+        without information are 0.
     """
     n, rank = len(Y), basis.shape[1]
     coefficients, distance = np.empty((n, rank)), np.empty(n)
+    determined = np.empty(n, dtype=np.bool_)
 
     def run(start, stop):
-        _eliminate(Y[start:stop], basis, schedule, coefficients[start:stop], distance[start:stop])
+        part = slice(start, stop)
+        out = coefficients[part], distance[part], determined[part]
+        _eliminate(Y[part], basis, schedule, *out)
 
     map_blocks(run, n, block=64, stage=stage, n_jobs=n_jobs)
-    return coefficients, distance
+    return coefficients, distance, determined
 
 
 @njit(cache=True, nogil=True)
-def _eliminate(Y, basis, schedule, coefficients, distance):
-    """Run the elimination for every row of Y. Writes into the last two arguments."""
+def _eliminate(Y, basis, schedule, coefficients, distance, determined):
+    """Run the elimination for every row of Y. Writes into the last three arguments."""
     n_features, rank = basis.shape
     rows = np.empty((n_features, rank))
-    y = np.empty(n_features)
-    residual = np.empty(n_features)
-    gram = np.empty((rank, rank))
+    y, residual = np.empty(n_features), np.empty(n_features)
+    gram, factor, work = np.empty((rank, rank)), np.empty((rank, rank)), np.empty(rank)
     for j in range(len(Y)):
-        size = 0
-        for i in range(n_features):
-            if not np.isnan(Y[j, i]):
-                _copy(basis[i], rows[size])
-                y[size] = Y[j, i]
-                size += 1
-        gram.fill(0.0)
-        for i in range(size):
-            _add_outer(gram, rows[i], 1.0)
+        size = _gather(Y[j], basis, rows, y)
+        floor = _fill_gram(rows, size, gram)
         x = coefficients[j]
         for step in range(len(schedule) + 1):
+            missing = _cholesky(gram, floor, np.inf, factor)
             x.fill(0.0)
-            _least_squares_step(rows, y, size, gram, x, residual)
-            if step == len(schedule) or size <= rank + 1:
+            _least_squares_step(rows, y, size, factor, x, residual, work)
+            if step == len(schedule) or size <= rank + 1 or _fits_exactly(y, residual, size):
                 break
-            for _ in range(min(schedule[step], size - rank - 1)):
-                size = _drop_worst(rows, y, residual, size, gram)
+            count = min(schedule[step], size - rank - 1)
+            kept = _drop_worst(rows, y, residual, size, count, gram, factor, floor, work)
+            if kept == size:
+                break
+            size = kept
         # Once more on the residual: as accurate as an orthogonal factorisation (Björck 1987).
-        _least_squares_step(rows, y, size, gram, x, residual)
+        _least_squares_step(rows, y, size, factor, x, residual, work)
         distance[j] = _cosine_distance(rows, y, size, x)
+        determined[j] = missing == 0
 
 
 @njit(cache=True, nogil=True)
-def _least_squares_step(rows, y, size, gram, x, residual):
+def _gather(values, basis, rows, y):
+    """Copy the observed entries and their rows of the basis; return how many there are."""
+    size = 0
+    for i in range(len(values)):
+        if not np.isnan(values[i]):
+            _copy(basis[i], rows[size])
+            y[size] = values[i]
+            size += 1
+    return size
+
+
+@njit(cache=True, nogil=True)
+def _fill_gram(rows, size, gram):
+    """Gram matrix of the rows; return the size of a pivot that carries no information.
+
+    The size follows from all rows: what is left after dropping some may be nothing but rounding.
+    """
+    gram.fill(0.0)
+    for i in range(size):
+        _add_outer(gram, rows[i], 1.0)
+    floor = 1e-300
+    for a in range(len(gram)):
+        floor += _NO_INFORMATION * gram[a, a]
+    return floor
+
+
+@njit(cache=True, nogil=True)
+def _least_squares_step(rows, y, size, factor, x, residual, step):
     """Add to x the least-squares solution for the current residual; update the residual."""
     rank = len(x)
     for i in range(size):
         residual[i] = y[i] - _dot(rows[i], x)
-    step = np.zeros(rank)
+    step.fill(0.0)
     for i in range(size):
         for a in range(rank):
             step[a] += rows[i, a] * residual[i]
-    _solve_positive_definite(gram, step)
+    _solve_factored(factor, step)
     for a in range(rank):
         x[a] += step[a]
     for i in range(size):
@@ -125,21 +164,43 @@ def _least_squares_step(rows, y, size, gram, x, residual):
 @njit(cache=True, nogil=True)
 def _solve_positive_definite(gram, b):
     """Solve gram x = b in place by Cholesky; directions without information are damped."""
-    rank = len(b)
-    factor = np.zeros((rank, rank))
+    factor = np.empty_like(gram)
     floor = 1e-300
-    for a in range(rank):
+    for a in range(len(b)):
         floor += 1e-14 * gram[a, a]
-    for a in range(rank):
-        for c in range(a + 1):
+    _cholesky(gram, floor, floor, factor)
+    _solve_factored(factor, b)
+
+
+@njit(cache=True, nogil=True)
+def _cholesky(gram, floor, substitute, factor):
+    """Write the lower Cholesky factor; return how many pivots were not above `floor`.
+
+    Those are replaced: by a small positive number to damp their coordinates, by infinity to set
+    them to zero in every solution.
+    """
+    replaced = 0
+    for a in range(len(gram)):
+        for c in range(a):
             total = gram[a, c]
             for k in range(c):
                 total -= factor[a, k] * factor[c, k]
-            factor[a, c] = np.sqrt(max(total, floor)) if a == c else total / factor[c, c]
-    for a in range(rank):
+            factor[a, c] = total / factor[c, c]
+        pivot = gram[a, a]
         for k in range(a):
-            b[a] -= factor[a, k] * b[k]
-        b[a] /= factor[a, a]
+            pivot -= factor[a, k] * factor[a, k]
+        if not pivot > floor:
+            pivot = substitute
+            replaced += 1
+        factor[a, a] = np.sqrt(pivot)
+    return replaced
+
+
+@njit(cache=True, nogil=True)
+def _solve_factored(factor, b):
+    """Solve factor factorᵀ x = b in place."""
+    rank = len(b)
+    _forward(factor, b)
     for a in range(rank - 1, -1, -1):
         for k in range(a + 1, rank):
             b[a] -= factor[k, a] * b[k]
@@ -147,18 +208,73 @@ def _solve_positive_definite(gram, b):
 
 
 @njit(cache=True, nogil=True)
-def _drop_worst(rows, y, residual, size, gram):
-    """Remove the entry with the largest residual; the last entry takes its place."""
-    worst = 0
+def _forward(factor, b):
+    """Solve factor x = b in place."""
+    for a in range(len(b)):
+        for k in range(a):
+            b[a] -= factor[a, k] * b[k]
+        b[a] /= factor[a, a]
+
+
+@njit(cache=True, nogil=True)
+def _fits_exactly(y, residual, size):
+    """Whether only rounding is left of the residual."""
+    worst, scale = 0.0, 0.0
+    for i in range(size):
+        worst = max(worst, abs(residual[i]))
+        scale = max(scale, abs(y[i]))
+    return worst <= _EXACT_FIT * scale
+
+
+@njit(cache=True, nogil=True)
+def _drop_worst(rows, y, residual, size, count, gram, factor, floor, work):
+    """Remove the `count` entries with the largest residuals; return how many entries remain.
+
+    Entries without which the others would determine fewer coefficients are passed over.
+    """
+    # Dropping rows whose leverages add up to less than 1 leaves every direction some information.
+    # Only beyond that the factor has to be computed anew.
+    spent, missing = 0.0, _count_infinite(factor)
+    while count > 0:
+        worst = _argmax_abs(residual, size)
+        if residual[worst] == 0.0:
+            break
+        _copy(rows[worst], work)
+        _forward(factor, work)
+        spent += _dot(work, work)
+        _add_outer(gram, rows[worst], -1.0)
+        if spent > 0.99:
+            spent = 0.0
+            if _cholesky(gram, floor, np.inf, factor) > missing:
+                _add_outer(gram, rows[worst], 1.0)
+                _cholesky(gram, floor, np.inf, factor)
+                residual[worst] = 0.0
+                continue
+        size -= 1
+        count -= 1
+        # The last entry takes the place of the dropped one.
+        _copy(rows[size], rows[worst])
+        y[worst] = y[size]
+        residual[worst] = residual[size]
+    return size
+
+
+@njit(cache=True, nogil=True)
+def _argmax_abs(values, size):
+    best = 0
     for i in range(1, size):
-        if abs(residual[i]) > abs(residual[worst]):
-            worst = i
-    _add_outer(gram, rows[worst], -1.0)
-    last = size - 1
-    _copy(rows[last], rows[worst])
-    y[worst] = y[last]
-    residual[worst] = residual[last]
-    return last
+        if abs(values[i]) > abs(values[best]):
+            best = i
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _count_infinite(factor):
+    count = 0
+    for a in range(len(factor)):
+        if np.isinf(factor[a, a]):
+            count += 1
+    return count
 
 
 @njit(cache=True, nogil=True)

@@ -4,6 +4,7 @@ Row j of a coefficient matrix represents vector j by the others; all matrices ar
 """
 
 import itertools
+import warnings
 
 import numpy as np
 from numba import njit
@@ -26,6 +27,9 @@ _DENSE_SIZE = 1500
 # Eigenvalues closer than this are equal: rounding must not choose between components.
 _EQUAL = 1e-10
 _KMEANS_STARTS = 20
+# Rows of the embedding, of length 1, that agree to so many decimals coincide: k-means would
+# otherwise split rounding errors when there is nothing else to split.
+_DECIMALS = 8
 # On single subspaces later gaps differed by up to a factor of five.
 _STANDS_OUT = 6.0
 
@@ -170,13 +174,15 @@ def spectral_clusters(W, n_clusters=None, *, max_clusters=50, random_state=None)
 
     Relaxes the normalised cut: the eigenvectors of the `n_clusters` smallest eigenvalues of the
     normalised Laplacian, rows scaled to unit length, are clustered by k-means (20 starts).
+    Eigenvectors with eigenvalue 1 and above show no groups and are left out.
 
     Parameters
     ----------
     W : sparse array of shape (n, n)
         Symmetric affinities, none negative.
     n_clusters : int, optional
-        Number of groups; None asks :func:`estimate_n_clusters`.
+        Number of groups; None asks :func:`estimate_n_clusters`. If fewer can be told apart, there
+        are fewer, with a warning.
     max_clusters : int, default=50
         Most groups to consider then; never more than one per two vertices.
     random_state : int, RandomState instance or None, default=None
@@ -202,11 +208,28 @@ def spectral_clusters(W, n_clusters=None, *, max_clusters=50, random_state=None)
         n_clusters = estimate_n_clusters(eigenvalues)
     if n_clusters == 1:
         return np.zeros(n, dtype=np.int64), eigenvalues
-    vectors = vectors[:, :n_clusters]
+    rows = _unit_rows(vectors[:, :n_clusters] * (eigenvalues[:n_clusters] < 1.0 - _EQUAL))
+    return _by_appearance(_cluster_rows(rows, n_clusters, random_state)), eigenvalues
+
+
+def _unit_rows(vectors):
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    rows = vectors / np.where(lengths > 0, lengths, 1.0)
-    kmeans = KMeans(n_clusters, n_init=_KMEANS_STARTS, random_state=random_state)
-    return _by_appearance(kmeans.fit_predict(rows)), eigenvalues
+    # Adding zero turns -0.0 into 0.0: they are equal, but their bits are not.
+    return np.round(vectors / np.where(lengths > 0, lengths, 1.0), _DECIMALS) + 0.0
+
+
+def _cluster_rows(rows, n_clusters, random_state):
+    distinct, labels = np.unique(rows, axis=0, return_inverse=True)
+    if len(distinct) < n_clusters:
+        warnings.warn(
+            f"n_clusters={n_clusters}, but only {len(distinct)} can be told apart in the graph,"
+            " where the other vectors coincide with these; ask for no more.",
+            UserWarning,
+            stacklevel=3,
+        )
+    if len(distinct) <= n_clusters:
+        return labels
+    return KMeans(n_clusters, n_init=_KMEANS_STARTS, random_state=random_state).fit_predict(rows)
 
 
 def _keep_largest(C, keep):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unpermute.pmsdr._everywhere import recover_everywhere
+from unpermute.classify._recovery import recover_everywhere
 from unpermute.recover import recover_vectors
 from unpermute.recover._pl import pl
 from unpermute.recover._problem import RecoveryProblem, RecoverySolution
@@ -12,7 +12,9 @@ from unpermute.recover._recover import finish
 
 __all__ = ["Repaired", "put_back"]
 
-# Starts per vector and subspace; the search stops earlier wherever it can certify its answer.
+# Starts per vector of up to 100 entries and subspace; the search stops earlier wherever it can
+# certify its answer. Longer vectors cost more per start and need fewer: if the robust start does
+# not find them, hardly anything does.
 _MAX_STARTS = 2000
 
 
@@ -53,10 +55,11 @@ def put_back(
     if len(rows) == 0:
         return repaired
     found = None
+    max_starts = int(_MAX_STARTS * min(1.0, 100 / n_features))
     own = classify(X[rows])
     if own is None:
         found = recover_everywhere(
-            X[rows], bases, offsets, noise_scale=noise_scale, max_starts=_MAX_STARTS, seed=seed,
+            X[rows], bases, offsets, noise_scale=noise_scale, max_starts=max_starts, seed=seed,
             n_jobs=n_jobs,
         )  # fmt: skip
         own = found.labels
@@ -65,7 +68,7 @@ def put_back(
         mine = np.flatnonzero(own == k)
         problem = RecoveryProblem(
             X[rows[mine]], bases[k], offsets[k], np.zeros(n_features, dtype=np.int64),
-            noise_scale=noise_scale, max_starts=_MAX_STARTS, seed=seed, n_jobs=n_jobs,
+            noise_scale=noise_scale, max_starts=max_starts, seed=seed, n_jobs=n_jobs,
         )  # fmt: skip
         if found is not None and recoverer == "search":
             solution = RecoverySolution(

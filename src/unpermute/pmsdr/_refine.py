@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import chi2
 
+from unpermute.classify._recovery import recover_everywhere
 from unpermute.numerics.elimination import eliminate
 from unpermute.numerics.permutations import match_values
 from unpermute.numerics.subspaces import fit_subspace, residual_norms
-from unpermute.pmsdr._everywhere import recover_everywhere
 
 __all__ = ["Refiner", "Subspaces", "distances_as_they_stand", "fill_missing"]
 
@@ -291,6 +291,7 @@ class Refiner:
         rows = np.flatnonzero(self.labels < 0)
         if len(rows) == 0:
             return False
+        max_starts = int(max_starts * min(1.0, 100 / self.X.shape[1]))
         found = recover_everywhere(
             self.X[rows], self.subspaces.bases, self.subspaces.offsets,
             noise_scale=self.noise * self._inflation(), max_starts=max_starts, seed=seed,

@@ -30,9 +30,9 @@ from numba import njit
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
+from unpermute.numerics.certificate import CERTAIN, certify
 from unpermute.numerics.matching import log_moves
 from unpermute.numerics.parallel import map_blocks
-from unpermute.recover._certificate import CERTAIN, certify
 from unpermute.recover._group_evidence import (
     group_evidence,
     independent_vectors,
@@ -123,7 +123,14 @@ def assign_groups(problem, coefficients, groups, scale):
     Assignment
         For all vectors.
     """
-    own_evidence = certify(problem, coefficients)[0]
+    own_evidence = certify(
+        problem.Y,
+        problem.basis,
+        problem.offset,
+        problem.blocks,
+        coefficients,
+        n_jobs=problem.n_jobs,
+    )[0]
     rows = np.split(np.argsort(groups, kind="stable"), np.cumsum(np.bincount(groups))[:-1])
     null = pooled_null_scales(problem, scale)
     n = len(groups)

@@ -1,7 +1,7 @@
 """From evidence to probabilities.
 
-Measured, not derived: ``python benchmarks/confidence.py`` prints how often vectors of a given
-confidence are right.
+Measured, not derived: ``python benchmarks/recovery.py --part confidence`` prints how often vectors
+of a given confidence are right.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 r"""Evidence of a permutation that several vectors share, or whose places have their own units.
 
-The certificate of :mod:`unpermute.recover._certificate`, with two changes: the vectors of a group
+The certificate of :mod:`unpermute.numerics.certificate`, with two changes: the vectors of a group
 add up their fit, and a random order is measured in the units of the places.
 """
 
@@ -8,8 +8,8 @@ import math
 
 import numpy as np
 
+from unpermute.numerics.certificate import null_scales
 from unpermute.numerics.matching import log_probability_of_small_residual
-from unpermute.recover._certificate import null_scales
 
 __all__ = ["group_evidence", "independent_vectors", "pooled_null_scales"]
 
@@ -24,7 +24,7 @@ def group_evidence(residuals, null, degrees, log_ways, n_independent=None):
     square residual of a random order: the vectors add their fit, and the number N_k of ways to
     move k entries counts once. Vectors that resemble each other fit a wrong order together, so
     only n' of the n count (:func:`independent_vectors`). For one vector it is the evidence of
-    :mod:`unpermute.recover._certificate`.
+    :mod:`unpermute.numerics.certificate`.
     """
     counts = (degrees > 0) & (null > 0)
     total = np.sum(degrees[counts])

@@ -15,11 +15,11 @@ from unpermute._validation import (
     check_vectors,
     validate_params,
 )
+from unpermute.numerics.certificate import certify
 from unpermute.numerics.permutations import match_values
 from unpermute.recover._aiem import aiem
 from unpermute.recover._assignment import assign_groups
 from unpermute.recover._branch_and_bound import branch_and_bound
-from unpermute.recover._certificate import certify
 from unpermute.recover._confidence import entry_confidence, vector_confidence
 from unpermute.recover._l1 import l1
 from unpermute.recover._lsrf import lsrf
@@ -64,7 +64,7 @@ class RecoveryResult:
     converged : ndarray of bool of shape (n_vectors,)
         Whether the method's own stopping rule was met.
     info : dict
-        ``evidence`` (see :mod:`unpermute.recover._certificate`) and what the method adds, for
+        ``evidence`` (see :mod:`unpermute.numerics.certificate`) and what the method adds, for
         instance its optimality gap.
     """
 
@@ -254,7 +254,14 @@ def finish(problem, solution):
     permutations, cost = match_values(
         Y, fitted, noise_scale=problem.noise_scale, blocks=problem.blocks, n_jobs=problem.n_jobs
     )
-    evidence, residual = certify(problem, solution.coefficients)
+    evidence, residual = certify(
+        Y,
+        problem.basis,
+        problem.offset,
+        problem.blocks,
+        solution.coefficients,
+        n_jobs=problem.n_jobs,
+    )
     confidence = vector_confidence(
         evidence, residual, problem.noise_scale, fitted, problem.basis.shape[1]
     )

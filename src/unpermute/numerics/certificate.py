@@ -29,20 +29,18 @@ __all__ = ["CERTAIN", "certify", "evaluate", "null_scales", "workspace"]
 CERTAIN = 15.0
 
 
-def certify(problem, coefficients):
+def certify(Y, basis, offset, blocks, coefficients, *, n_jobs=None):
     """Evidence of given coefficients, and the mean square residual at it, for every vector."""
-    Y, basis = problem.Y, problem.basis
     evidence, residual = np.zeros(len(Y)), np.zeros(len(Y))
-    offset, ways = problem.offset, log_moves(problem.blocks)
-    null = null_scales(Y, basis, offset, problem.blocks)
+    null, ways = null_scales(Y, basis, offset, blocks), log_moves(blocks)
 
     def run(start, stop):
         for j in range(start, stop):
             evidence[j], residual[j] = _certify_vector(
-                Y[j], basis, offset, null[j], ways, problem.blocks, coefficients[j].copy()
+                Y[j], basis, offset, null[j], ways, blocks, coefficients[j].copy()
             )
 
-    map_blocks(run, len(Y), block=64, stage="certify", n_jobs=problem.n_jobs)
+    map_blocks(run, len(Y), block=64, stage="certify", n_jobs=n_jobs)
     return evidence, residual
 
 

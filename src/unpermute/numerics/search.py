@@ -1,0 +1,368 @@
+r"""Search for coefficients and permutation together, stopped by a certificate.
+
+For coefficients x the best permutation is a sort, and its cost is at the noise floor only if x is
+right. The search maximises the evidence that a solution is no accident
+(:mod:`unpermute.numerics.certificate`) over x and the number of moved entries, and stops as soon
+as that certifies the answer. It needs neither the noise level nor the shuffled ratio.
+
+Starts: robust (least absolute) regression first, which settles easy vectors at once. Then batches
+of small weighted samples of entries, least squares, concentration on the h best-fitting entries,
+alternation of matching and refitting; after every batch the sampling weights move towards the
+entries that the best few kept in place (cross-entropy). Several h take turns, since the number of
+entries in place is unknown; h = 0 starts from random permutations, for vectors shuffled completely.
+
+References
+----------
+Rousseeuw & Van Driessen, "Computing LTS regression for large data sets", 2006,
+doi:10.1007/s10618-005-0024-4 (concentration steps).
+Rubinstein, "The cross-entropy method for combinatorial and continuous optimization", 1999,
+doi:10.1023/A:1010091220143.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from unpermute.numerics.certificate import CERTAIN, evaluate, null_scales, workspace
+from unpermute.numerics.matching import (
+    least_squares,
+    log_moves,
+    match,
+    predict,
+    prepare,
+    project,
+    sort_into,
+)
+from unpermute.numerics.parallel import map_blocks
+
+__all__ = ["search_vectors"]
+
+# A wrong solution that shares most of its moves with the right one may reach it too, but not with
+# a residual down at the noise. Where the noise is unknown, down at 25 dB below a random order.
+_DOWN_AT_NOISE = 10.0**-2.5
+# Evidence per degree of freedom that no such near miss has: polishing is skipped.
+_BEYOND_DOUBT = 2.0
+_MAX_STARTS = 30000
+# Starts per batch, those that are followed to convergence, and those that steer the sampling.
+_BATCH, _FOLLOWED, _ELITE = 60, 12, 6
+_LEARNING_RATE = 0.6
+# Batches after which an arm forgets what it has learned: by then it repeats itself.
+_ROUNDS = 16
+# Sizes of the best-fitting part from which a solution is refitted when it is polished.
+_LEVELS = 8
+# Vectors longer than this have entries in place to spare: fewer sizes will do.
+_LONG = 1000
+# Shares of the entries assumed in place, one arm of the search each. A share 15% off still works.
+_SHARES = np.array([0.84, 0.7, 0.58, 0.48, 0.4, 0.33])
+# Starts from random permutations are hopeless in more dimensions than this.
+_MAX_RANK_FULLY_SHUFFLED = 8
+# They learn nothing from one another, so it takes more of them.
+_FULLY_SHUFFLED_ARMS = 3
+
+
+def search_vectors(
+    Y, basis, offset, blocks, *, shuffled_ratio=None, noise_scale=None, max_starts=None, seed=0,
+    n_jobs=None, stage="recover",
+):  # fmt: skip
+    """Search the coefficients of every vector, each as if it were alone.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n_vectors, n_features)
+        Observed vectors; NaN where missing.
+    basis, offset : ndarray of shape (n_features, rank) and (n_features,)
+        Their subspace.
+    blocks : ndarray of int of shape (n_features,)
+        Entries only move between places of the same block.
+    shuffled_ratio, noise_scale : float or None
+        If known.
+    max_starts : int or None
+        Budget per vector; 0: the robust start alone.
+    seed, n_jobs, stage
+        Of the random starts; threads; name under which progress is reported.
+
+    Returns
+    -------
+    coefficients : ndarray of shape (n_vectors, rank)
+    certain : ndarray of bool of shape (n_vectors,)
+        Where the evidence certifies the answer, with a residual down at the noise.
+    evidence : ndarray of shape (n_vectors,)
+    n_starts : ndarray of int of shape (n_vectors,)
+    """
+    n, rank = len(Y), basis.shape[1]
+    coefficients, evidence = np.zeros((n, rank)), np.zeros(n)
+    n_starts, certain = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)
+    null, ways = null_scales(Y, basis, offset, blocks), log_moves(blocks)
+    noise = 0.0 if noise_scale is None else float(noise_scale)
+    ratio = -1.0 if shuffled_ratio is None else float(shuffled_ratio)
+    budget = _MAX_STARTS if max_starts is None else int(max_starts)
+
+    def run(start, stop):
+        for j in range(start, stop):
+            evidence[j], n_starts[j], certain[j] = _search_vector(
+                Y[j], basis, offset, null[j], ways, blocks, noise, ratio, budget, seed,
+                coefficients[j],
+            )  # fmt: skip
+
+    map_blocks(run, n, block=8, stage=stage, n_jobs=n_jobs)
+    return coefficients, certain, evidence, n_starts
+
+
+@njit(cache=True, nogil=True)
+def _search_vector(y, U, b, null, ways, blocks, noise, ratio, max_starts, seed, x_best):
+    """Search one vector; writes x_best, returns evidence, number of starts, and if certified."""
+    rank = U.shape[1]
+    shift, order_y, largest = prepare(y, blocks)
+    if null <= 1e-24 * largest * largest or largest == 0.0 or len(order_y) <= rank:
+        # Nothing depends on the order: the zero vector, equal entries, or too few of them.
+        _, _, _, _, _, _, _, _, gram, factor, ones = workspace(len(y), rank)
+        least_squares(U, b, y, ones, order_y, len(order_y), x_best, gram, factor)
+        return 0.0, 0, False
+    return _search_ordered(
+        y, U, b, null, ways, shift, order_y, noise, ratio, max_starts, seed, x_best
+    )
+
+
+@njit(cache=True, nogil=True)
+def _search_ordered(y, U, b, null, ways, shift, order_y, noise, ratio, max_starts, seed, x_best):
+    n, rank = U.shape
+    n_observed = len(order_y)
+    work = workspace(n, rank)
+    x = np.empty(rank)
+    state = np.array([seed], dtype=np.uint64)
+    degrees = n_observed - rank
+    floor = noise * noise * degrees * (1.0 + 4.0 * math.sqrt(2.0 / degrees))
+    if noise == 0.0:
+        floor = _DOWN_AT_NOISE * null * degrees
+    enough = _BEYOND_DOUBT * degrees
+
+    probability = np.empty(n)
+    _robust_regression(y, U, b, order_y, x, probability, work)
+    best, residual = _polish(y, U, b, null, ways, shift, order_y, x, enough, work)
+    for a in range(rank):
+        x_best[a] = x[a]
+    if best >= CERTAIN and residual <= floor:
+        return best, 0, True
+
+    arms = _arms(n_observed, rank, ratio)
+    probabilities = np.empty((len(arms), n))
+    n_rounds = 0
+    starts, costs = np.empty((_BATCH, rank)), np.empty(_BATCH)
+    n_starts = 0
+    while n_starts < max_starts:
+        for arm in range(len(arms)):
+            if n_rounds % _ROUNDS == 0:
+                for i in range(n):
+                    probabilities[arm, i] = probability[i]
+            lowest = _batch(
+                y, U, b, arms[arm], shift, order_y, probabilities[arm], starts, costs, state, work
+            )
+            n_starts += _BATCH
+            for a in range(rank):
+                x[a] = starts[lowest, a]
+            evidence, residual = evaluate(y, U, b, null, ways, shift, order_y, x, work)
+            if evidence > min(best, CERTAIN / 2):
+                evidence, residual = _polish(y, U, b, null, ways, shift, order_y, x, enough, work)
+            if evidence > best:
+                best = evidence
+                for a in range(rank):
+                    x_best[a] = x[a]
+                if best >= CERTAIN and residual <= floor:
+                    return best, n_starts, True
+        n_rounds += 1
+    return best, n_starts, False
+
+
+@njit(cache=True, nogil=True)
+def _arms(n_observed, rank, ratio):
+    """Numbers of entries assumed in place."""
+    if ratio >= 0.0:
+        return np.array([round((1.0 - ratio) * n_observed)])
+    arms = np.empty(len(_SHARES) + _FULLY_SHUFFLED_ARMS, dtype=np.int64)
+    size = 0
+    for share in _SHARES:
+        h = round(share * n_observed)
+        if h >= rank + 3:
+            arms[size] = h
+            size += 1
+    if rank <= _MAX_RANK_FULLY_SHUFFLED or size == 0:
+        for _ in range(_FULLY_SHUFFLED_ARMS):
+            arms[size] = 0
+            size += 1
+    return arms[:size]
+
+
+@njit(cache=True, nogil=True)
+def _robust_regression(y, U, b, order_y, x, probability, work):
+    """Least absolute deviations by reweighting; writes x and the first sampling weights."""
+    _, _, _, _, _, _, f, distance, gram, factor, _ = work
+    n = len(y)
+    weights = np.ones(n)
+    scale = 0.0
+    for i in order_y:
+        scale += abs(y[i]) / len(order_y)
+    previous = np.inf
+    for _ in range(40):
+        least_squares(U, b, y, weights, order_y, len(order_y), x, gram, factor)
+        predict(U, b, x, f)
+        total = 0.0
+        for i in order_y:
+            distance[i] = abs(y[i] - f[i])
+            total += distance[i]
+            weights[i] = 1.0 / max(distance[i], 1e-4 * scale)
+        if total > previous * (1.0 - 1e-3):
+            break
+        previous = total
+    typical = max(total / len(order_y), 1e-12 * scale)
+    for i in range(n):
+        probability[i] = 1.0 / (distance[i] + 0.5 * typical) if y[i] == y[i] else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _settle(y, U, b, n_stay, shift, order_y, x, work, max_steps):
+    """Alternate matching and refitting; returns the last cost, writes x."""
+    order_f, order_d, _, stays, source, z, f, distance, _, _, _ = work
+    last = np.inf
+    for _ in range(max_steps):
+        predict(U, b, x, f)
+        cost = match(y, f, n_stay, shift, order_y, order_f, order_d, distance, stays, source, z)
+        if cost >= last * (1.0 - 1e-9):
+            break
+        last = cost
+        project(U, b, z, x)
+    return last
+
+
+@njit(cache=True, nogil=True)
+def _polish(y, U, b, null, ways, shift, order_y, x, enough, work):
+    """Climb to a local maximum of the evidence, also from the best-fitting part of the matching.
+
+    Evidence of `enough` ends it at once.
+    """
+    _, _, order_k, _, _, z, f, distance, gram, factor, ones = work
+    n, rank = U.shape
+    best, residual = _climb(y, U, b, null, ways, shift, order_y, x, work)
+    trial = np.empty(rank)
+    level = 0
+    n_levels = _LEVELS if n <= _LONG else 2
+    while level < 2 * n_levels and best < enough:
+        h = rank + 1 + (n - rank - 1) * (level // 2) // n_levels
+        evaluate(y, U, b, null, ways, shift, order_y, x, work)
+        for i in range(n):
+            value = y[i] if level % 2 == 0 else z[i]
+            distance[i] = abs(value - f[i]) if value == value else np.inf
+        sort_into(order_k, distance)
+        source = y if level % 2 == 0 else z
+        least_squares(U, b, source, ones, order_k, min(h, len(order_y)), trial, gram, factor)
+        evidence, cost = _climb(y, U, b, null, ways, shift, order_y, trial, work)
+        level += 1
+        if evidence > best + 1e-4 * (1.0 + abs(best)):
+            best, residual, level = evidence, cost, 0
+            for a in range(rank):
+                x[a] = trial[a]
+    return best, residual
+
+
+@njit(cache=True, nogil=True)
+def _climb(y, U, b, null, ways, shift, order_y, x, work):
+    """Alternate evaluation and refitting while the evidence grows; writes the best x."""
+    rank = len(x)
+    best, residual = -np.inf, np.inf
+    trial = x.copy()
+    for _ in range(50):
+        kept = trial.copy()
+        evidence, cost = evaluate(y, U, b, null, ways, shift, order_y, trial, work)
+        if evidence <= best + 1e-5 * (1.0 + abs(best)):
+            break
+        best, residual = evidence, cost
+        for a in range(rank):
+            x[a] = kept[a]
+    return best, residual
+
+
+@njit(cache=True, nogil=True)
+def _batch(y, U, b, n_stay, shift, order_y, probability, starts, costs, state, work):
+    """One batch of starts of one arm; updates its sampling weights, returns the best start."""
+    for s in range(_BATCH):
+        x = starts[s]
+        if n_stay == 0:
+            _random_permutation_start(y, U, b, order_y, x, state, work)
+        else:
+            _sample_start(y, U, b, n_stay, order_y, probability, x, state, work)
+        costs[s] = _settle(y, U, b, n_stay, shift, order_y, x, work, 3)
+    order = np.argsort(costs)
+    for a in range(_FOLLOWED):
+        s = order[a]
+        costs[s] = _settle(y, U, b, n_stay, shift, order_y, starts[s], work, 60)
+    order = np.argsort(costs)
+    if n_stay > 0:
+        _learn(y, U, b, n_stay, shift, order_y, probability, starts, order, work)
+    return order[0]
+
+
+@njit(cache=True, nogil=True)
+def _learn(y, U, b, n_stay, shift, order_y, probability, starts, order, work):
+    """Move the sampling weights towards the entries that the best starts kept in place."""
+    order_f, order_d, _, stays, source, z, f, distance, _, _, _ = work
+    n = len(y)
+    share = np.zeros(n)
+    for a in range(_ELITE):
+        predict(U, b, starts[order[a]], f)
+        match(y, f, n_stay, shift, order_y, order_f, order_d, distance, stays, source, z)
+        for i in range(n):
+            share[i] += stays[i] / _ELITE
+    total = 0.0
+    for i in range(n):
+        total += probability[i]
+    for i in range(n):
+        old = probability[i] / total
+        probability[i] = (1.0 - _LEARNING_RATE) * old + _LEARNING_RATE * (share[i] + 0.02) / n
+        if y[i] != y[i]:
+            probability[i] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def _sample_start(y, U, b, n_stay, order_y, probability, x, state, work):
+    """Least squares on a weighted sample of entries, then two concentration steps."""
+    _, order_d, order_k, _, _, _, f, distance, gram, factor, ones = work
+    n, rank = U.shape
+    for i in range(n):
+        distance[i] = np.inf
+        if probability[i] > 0.0:
+            # The smallest exponential keys are a weighted sample without replacement.
+            distance[i] = -math.log(_uniform(state)) / probability[i]
+    sort_into(order_k, distance)
+    least_squares(U, b, y, ones, order_k, min(rank + 2, n_stay), x, gram, factor)
+    for _ in range(2):
+        predict(U, b, x, f)
+        for i in range(n):
+            distance[i] = abs(y[i] - f[i]) if y[i] == y[i] else np.inf
+        sort_into(order_d, distance)
+        least_squares(U, b, y, ones, order_d, n_stay, x, gram, factor)
+
+
+@njit(cache=True, nogil=True)
+def _random_permutation_start(y, U, b, order_y, x, state, work):
+    """Fit to a random permutation of the values."""
+    _, _, order_k, _, _, z, _, distance, _, _, _ = work
+    n = len(y)
+    for i in range(n):
+        distance[i] = _uniform(state)
+    sort_into(order_k, distance)
+    for i in range(n):
+        z[i] = 0.0
+    for a in range(len(order_y)):
+        z[order_k[a]] = y[order_y[a]]
+    project(U, b, z, x)
+
+
+@njit(cache=True, nogil=True)
+def _uniform(state):
+    """Next number in (0, 1) of the splitmix64 sequence; changes `state`."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    v = state[0]
+    v = (v ^ (v >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    v = (v ^ (v >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    v = v ^ (v >> np.uint64(31))
+    return (np.float64(v >> np.uint64(11)) + 0.5) / 9007199254740992.0
