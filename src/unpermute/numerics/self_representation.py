@@ -30,6 +30,7 @@ import numpy as np
 from numba import njit
 from scipy import sparse
 
+from unpermute.numerics.active_set import DONE, FAST, FULL, RUNNING, dot, local_search
 from unpermute.numerics.parallel import map_blocks
 from unpermute.numerics.result import SolverResult, warn_not_converged
 
@@ -44,8 +45,6 @@ _CANDIDATES = 12
 # Smallest ridge. At lambda = 1 duplicates make the active set singular; this keeps it solvable and
 # moves the solution by far less than the tolerance.
 _MIN_RIDGE = 1e-10
-
-_RUNNING, _DONE, _FULL = 0, 1, 2
 
 
 def self_representation(
@@ -163,10 +162,10 @@ def _solve_chunk(X, X32, start, stop, longest, l1_ratio, alpha, tol, max_rounds)
             pool.coef, pool.inner, pool.factor, longest, l1_ratio, alpha, tol,
         )  # fmt: skip
         rounds[pool.target[live]] += 1
-        if np.any(pool.status[live] == _FULL):
+        if np.any(pool.status[live] == FULL):
             pool.grow()
         exhausted = rounds[pool.target[live]] >= max_rounds
-        done = live[(pool.status[live] == _DONE) | exhausted]
+        done = live[(pool.status[live] == DONE) | exhausted]
         if len(done):
             finished.append(pool.finish(done))
             refilled = done[: stop - following]
@@ -180,11 +179,7 @@ def _solve_chunk(X, X32, start, stop, longest, l1_ratio, alpha, tol, max_rounds)
     return sizes[order], indices[by_row], data[by_row], gamma[order], kkt[order], rounds[start:]
 
 
-# Sums may be reordered (for SIMD); NaN and infinity keep their meaning.
-_FAST = {"reassoc", "contract", "nsz", "arcp"}
-
-
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def _advance(
     X, live, correlation, target, threshold, ridge, size, status, kkt, residual, residual32,
     active, sign, coef, inner, factor, longest, l1_ratio, alpha, tol,
@@ -198,10 +193,10 @@ def _advance(
     for row in range(len(live)):
         s = live[row]
         j = target[s]
-        status[s] = _RUNNING
+        status[s] = RUNNING
         correlation[row, j] = 0.0
         # |fl32(x.r) - x.r| <= (n_features + 2) eps |x||r|, two of them for casting x and r.
-        length = np.sqrt(_dot(residual[s], residual[s]))
+        length = np.sqrt(dot(residual[s], residual[s]))
         bound = np.float32((n_features + 4) * 6e-8 * longest * length)
         if threshold[s] < 0:
             largest = _largest(X, residual[s], correlation[row], bound, j)
@@ -210,7 +205,7 @@ def _advance(
             if largest <= 1e-14:
                 threshold[s] = 0.0
                 kkt[s] = 0.0
-                status[s] = _DONE
+                status[s] = DONE
                 continue
         limit = threshold[s] * (1 + tol)
         n_candidates, worst = _violators(
@@ -221,9 +216,9 @@ def _advance(
         )
         kkt[s] = max(max(worst - threshold[s], 0.0), stationarity) / threshold[s]
         if n_candidates == 0:
-            status[s] = _DONE
+            status[s] = DONE
             continue
-        status[s], size[s] = _local_search(
+        status[s], size[s] = local_search(
             X, j, residual[s], threshold[s], ridge[s], limit, active[s], sign[s], coef[s],
             inner[s], factor[s], size[s], candidates[:n_candidates],
         )  # fmt: skip
@@ -231,15 +226,7 @@ def _advance(
             residual32[s, d] = residual[s, d]
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _dot(a, b):
-    total = 0.0
-    for d in range(len(a)):
-        total += a[d] * b[d]
-    return total
-
-
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def _largest(X, x, correlation, bound, j):
     """Largest |<x_i, x>| over i != j, in float64."""
     top = np.float32(0.0)
@@ -248,7 +235,7 @@ def _largest(X, x, correlation, bound, j):
     largest = 0.0
     for i in range(len(correlation)):
         if abs(correlation[i]) >= top - 2 * bound and i != j:
-            largest = max(largest, abs(_dot(X[i], x)))
+            largest = max(largest, abs(dot(X[i], x)))
     return largest
 
 
@@ -277,7 +264,7 @@ def _violators(X, residual, correlation, bound, limit, active, size, candidates)
             cut = max(cut, abs(correlation[candidates[weakest]]))
     worst = 0.0
     for c in range(n_found):
-        worst = max(worst, abs(_dot(X[candidates[c]], residual)))
+        worst = max(worst, abs(dot(X[candidates[c]], residual)))
     return n_found, worst
 
 
@@ -286,178 +273,14 @@ def _is_violator(X, residual, limit, active, size, i):
     for a in range(size):
         if active[a] == i:
             return False
-    return abs(_dot(X[i], residual)) > limit
+    return abs(dot(X[i], residual)) > limit
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def _stationarity(X, residual, threshold, ridge, active, sign, coef, size):
     """Largest error of the optimality conditions on the active set."""
     error = 0.0
     for a in range(size):
-        gradient = _dot(X[active[a]], residual) - ridge * coef[a] - threshold * sign[a]
+        gradient = dot(X[active[a]], residual) - ridge * coef[a] - threshold * sign[a]
         error = max(error, abs(gradient))
     return error
-
-
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _local_search(
-    X, j, residual, threshold, ridge, limit, active, sign, coef, inner, factor, size, candidates
-):
-    """Add candidates one at a time, worst first, until none violates. Changes its arrays in place.
-
-    Works on inner products alone: `cross[c, a]` of candidate c with active a. Returns the status
-    and the new size of the active set.
-    """
-    status = _RUNNING
-    trial = np.empty(len(active))
-    n_candidates = len(candidates)
-    cross = np.empty((n_candidates, len(active)))
-    target = np.empty(n_candidates)
-    inside = np.zeros(n_candidates, dtype=np.bool_)
-    for c in range(n_candidates):
-        target[c] = _dot(X[candidates[c]], X[j])
-        for a in range(size):
-            cross[c, a] = _dot(X[candidates[c]], X[active[a]])
-    blocked = -1
-    # The bound only cuts off cycles within the rounding; the next global check goes on from there.
-    for _ in range(8 * n_candidates):
-        worst, entering, value = limit, -1, 0.0
-        for c in range(n_candidates):
-            if inside[c] or c == blocked:
-                continue
-            correlation = target[c]
-            for a in range(size):
-                correlation -= cross[c, a] * coef[a]
-            if abs(correlation) > worst:
-                worst, entering, value = abs(correlation), c, correlation
-        if entering < 0:
-            break
-        if size == len(active):
-            status = _FULL
-            break
-        i = candidates[entering]
-        _append(X, ridge, i, value, target[entering], cross[entering], active, sign, coef, inner,
-                factor, size)  # fmt: skip
-        for c in range(n_candidates):
-            cross[c, size] = _dot(X[candidates[c]], X[i])
-        size = _descend(threshold, active, sign, coef, inner, factor, size + 1, trial, cross)
-        for c in range(n_candidates):
-            inside[c] = _position(active, size, candidates[c]) >= 0
-        # A violation below the rounding of the solve comes out at once: do not try it again.
-        if not inside[entering]:
-            blocked = entering
-    _update_residual(X, j, active, coef, size, residual)
-    _refine(X, j, residual, threshold, ridge, active, sign, coef, factor, size, trial)
-    return status, size
-
-
-@njit(cache=True, nogil=True)
-def _position(active, size, i):
-    for a in range(size):
-        if active[a] == i:
-            return a
-    return -1
-
-
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _append(X, ridge, i, correlation, target, cross, active, sign, coef, inner, factor, size):
-    """Let vector i enter the active set: one new row of the Cholesky factor."""
-    row = factor[size]
-    squares = 0.0
-    for a in range(size):
-        total = cross[a]
-        for b in range(a):
-            total -= factor[a, b] * row[b]
-        row[a] = total * factor[a, a]
-        squares += row[a] * row[a]
-    pivot = _dot(X[i], X[i]) + ridge - squares
-    row[size] = 1.0 / np.sqrt(max(pivot, 0.5 * ridge))
-    active[size] = i
-    sign[size] = 1.0 if correlation > 0 else -1.0
-    coef[size] = 0.0
-    inner[size] = target
-
-
-@njit(cache=True, nogil=True)
-def _descend(threshold, active, sign, coef, inner, factor, size, trial, cross):
-    """Minimise on the active set; whatever would change its sign on the way leaves it."""
-    while size > 0:
-        for a in range(size):
-            trial[a] = inner[a] - threshold * sign[a]
-        _solve(factor, size, trial)
-        step, leaving = 1.0, -1
-        for a in range(size):
-            if trial[a] * sign[a] <= 0.0:
-                crossing = coef[a] / (coef[a] - trial[a]) if coef[a] != 0.0 else 0.0
-                if leaving < 0 or crossing < step:
-                    step, leaving = crossing, a
-        for a in range(size):
-            coef[a] += step * (trial[a] - coef[a])
-        if leaving < 0:
-            break
-        _delete(factor, size, leaving)
-        size -= 1
-        for a in range(leaving, size):
-            active[a] = active[a + 1]
-            sign[a] = sign[a + 1]
-            coef[a] = coef[a + 1]
-            inner[a] = inner[a + 1]
-            for c in range(len(cross)):
-                cross[c, a] = cross[c, a + 1]
-    return size
-
-
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _solve(factor, size, b):
-    """Solve L Lᵀ x = b in place; the diagonal of `factor` holds the reciprocals of L's."""
-    for a in range(size):
-        total = b[a]
-        for c in range(a):
-            total -= factor[a, c] * b[c]
-        b[a] = total * factor[a, a]
-    for a in range(size - 1, -1, -1):
-        b[a] *= factor[a, a]
-        for c in range(a):
-            b[c] -= factor[a, c] * b[a]
-
-
-@njit(cache=True, nogil=True)
-def _delete(factor, size, p):
-    """Remove row and column p of L Lᵀ: shift the rows up, restore the triangle by rotations."""
-    for a in range(p, size - 1):
-        for c in range(a + 1):
-            factor[a, c] = factor[a + 1, c]
-        factor[a, a + 1] = 1.0 / factor[a + 1, a + 1]
-    for q in range(p, size - 1):
-        x, y = factor[q, q], factor[q, q + 1]
-        length = np.sqrt(x * x + y * y)
-        cosine, sine = x / length, y / length
-        factor[q, q] = 1.0 / length
-        for a in range(q + 1, size - 1):
-            u, v = factor[a, q], factor[a, q + 1]
-            factor[a, q] = cosine * u + sine * v
-            factor[a, q + 1] = cosine * v - sine * u
-
-
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _update_residual(X, j, active, coef, size, residual):
-    for d in range(len(residual)):
-        residual[d] = X[j, d]
-    for a in range(size):
-        x, c = X[active[a]], coef[a]
-        for d in range(len(residual)):
-            residual[d] -= c * x[d]
-
-
-@njit(cache=True, nogil=True)
-def _refine(X, j, residual, threshold, ridge, active, sign, coef, factor, size, step):
-    """One Newton step on the active set removes the rounding left by the updates."""
-    for a in range(size):
-        step[a] = _dot(X[active[a]], residual) - ridge * coef[a] - threshold * sign[a]
-    _solve(factor, size, step)
-    for a in range(size):
-        if (coef[a] + step[a]) * sign[a] <= 0.0:
-            return
-    for a in range(size):
-        coef[a] += step[a]
-    _update_residual(X, j, active, coef, size, residual)

@@ -1,0 +1,190 @@
+r"""Exact solution of one elastic net on an active set: the kernels of self-representation.
+
+.. math:: \min_c \; t\|c\|_1 + \tfrac{\delta}{2}\|c\|_2^2
+          + \tfrac12\|x_j - \textstyle\sum_i c_i x_i\|_2^2
+
+over a working set: one violator enters at a time, the problem on the active set is solved through
+an updated Cholesky factor, coefficients that would change sign leave. All functions are numba
+kernels; the diagonal of `factor` holds reciprocals.
+"""
+
+import numpy as np
+from numba import njit
+
+__all__ = ["DONE", "FAST", "FULL", "RUNNING", "dot", "local_search"]
+
+RUNNING, DONE, FULL = 0, 1, 2
+# Sums may be reordered (for SIMD); NaN and infinity keep their meaning.
+FAST = {"reassoc", "contract", "nsz", "arcp"}
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def local_search(
+    X, j, residual, threshold, ridge, limit, active, sign, coef, inner, factor, size, candidates
+):
+    """Add candidates one at a time, worst first, until none violates. Changes its arrays in place.
+
+    Works on inner products alone: `cross[c, a]` of candidate c with active a. Returns the status
+    and the new size of the active set.
+    """
+    status = RUNNING
+    trial = np.empty(len(active))
+    n_candidates = len(candidates)
+    cross = np.empty((n_candidates, len(active)))
+    target = np.empty(n_candidates)
+    inside = np.zeros(n_candidates, dtype=np.bool_)
+    for c in range(n_candidates):
+        target[c] = dot(X[candidates[c]], X[j])
+        for a in range(size):
+            cross[c, a] = dot(X[candidates[c]], X[active[a]])
+    blocked = -1
+    # The bound only cuts off cycles within the rounding; the next global check goes on from there.
+    for _ in range(8 * n_candidates):
+        worst, entering, value = limit, -1, 0.0
+        for c in range(n_candidates):
+            if inside[c] or c == blocked:
+                continue
+            correlation = target[c]
+            for a in range(size):
+                correlation -= cross[c, a] * coef[a]
+            if abs(correlation) > worst:
+                worst, entering, value = abs(correlation), c, correlation
+        if entering < 0:
+            break
+        if size == len(active):
+            status = FULL
+            break
+        i = candidates[entering]
+        _append(X, ridge, i, value, target[entering], cross[entering], active, sign, coef, inner,
+                factor, size)  # fmt: skip
+        for c in range(n_candidates):
+            cross[c, size] = dot(X[candidates[c]], X[i])
+        size = _descend(threshold, active, sign, coef, inner, factor, size + 1, trial, cross)
+        for c in range(n_candidates):
+            inside[c] = _position(active, size, candidates[c]) >= 0
+        # A violation below the rounding of the solve comes out at once: do not try it again.
+        if not inside[entering]:
+            blocked = entering
+    _update_residual(X, j, active, coef, size, residual)
+    _refine(X, j, residual, threshold, ridge, active, sign, coef, factor, size, trial)
+    return status, size
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def dot(a, b):
+    total = 0.0
+    for d in range(len(a)):
+        total += a[d] * b[d]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _position(active, size, i):
+    for a in range(size):
+        if active[a] == i:
+            return a
+    return -1
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _append(X, ridge, i, correlation, target, cross, active, sign, coef, inner, factor, size):
+    """Let vector i enter the active set: one new row of the Cholesky factor."""
+    row = factor[size]
+    squares = 0.0
+    for a in range(size):
+        total = cross[a]
+        for b in range(a):
+            total -= factor[a, b] * row[b]
+        row[a] = total * factor[a, a]
+        squares += row[a] * row[a]
+    pivot = dot(X[i], X[i]) + ridge - squares
+    row[size] = 1.0 / np.sqrt(max(pivot, 0.5 * ridge))
+    active[size] = i
+    sign[size] = 1.0 if correlation > 0 else -1.0
+    coef[size] = 0.0
+    inner[size] = target
+
+
+@njit(cache=True, nogil=True)
+def _descend(threshold, active, sign, coef, inner, factor, size, trial, cross):
+    """Minimise on the active set; whatever would change its sign on the way leaves it."""
+    while size > 0:
+        for a in range(size):
+            trial[a] = inner[a] - threshold * sign[a]
+        _solve(factor, size, trial)
+        step, leaving = 1.0, -1
+        for a in range(size):
+            if trial[a] * sign[a] <= 0.0:
+                crossing = coef[a] / (coef[a] - trial[a]) if coef[a] != 0.0 else 0.0
+                if leaving < 0 or crossing < step:
+                    step, leaving = crossing, a
+        for a in range(size):
+            coef[a] += step * (trial[a] - coef[a])
+        if leaving < 0:
+            break
+        _delete(factor, size, leaving)
+        size -= 1
+        for a in range(leaving, size):
+            active[a] = active[a + 1]
+            sign[a] = sign[a + 1]
+            coef[a] = coef[a + 1]
+            inner[a] = inner[a + 1]
+            for c in range(len(cross)):
+                cross[c, a] = cross[c, a + 1]
+    return size
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _solve(factor, size, b):
+    """Solve L Lᵀ x = b in place; the diagonal of `factor` holds the reciprocals of L's."""
+    for a in range(size):
+        total = b[a]
+        for c in range(a):
+            total -= factor[a, c] * b[c]
+        b[a] = total * factor[a, a]
+    for a in range(size - 1, -1, -1):
+        b[a] *= factor[a, a]
+        for c in range(a):
+            b[c] -= factor[a, c] * b[a]
+
+
+@njit(cache=True, nogil=True)
+def _delete(factor, size, p):
+    """Remove row and column p of L Lᵀ: shift the rows up, restore the triangle by rotations."""
+    for a in range(p, size - 1):
+        for c in range(a + 1):
+            factor[a, c] = factor[a + 1, c]
+        factor[a, a + 1] = 1.0 / factor[a + 1, a + 1]
+    for q in range(p, size - 1):
+        x, y = factor[q, q], factor[q, q + 1]
+        length = np.sqrt(x * x + y * y)
+        cosine, sine = x / length, y / length
+        factor[q, q] = 1.0 / length
+        for a in range(q + 1, size - 1):
+            u, v = factor[a, q], factor[a, q + 1]
+            factor[a, q] = cosine * u + sine * v
+            factor[a, q + 1] = cosine * v - sine * u
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _update_residual(X, j, active, coef, size, residual):
+    for d in range(len(residual)):
+        residual[d] = X[j, d]
+    for a in range(size):
+        x, c = X[active[a]], coef[a]
+        for d in range(len(residual)):
+            residual[d] -= c * x[d]
+
+
+@njit(cache=True, nogil=True)
+def _refine(X, j, residual, threshold, ridge, active, sign, coef, factor, size, step):
+    """One Newton step on the active set removes the rounding left by the updates."""
+    for a in range(size):
+        step[a] = dot(X[active[a]], residual) - ridge * coef[a] - threshold * sign[a]
+    _solve(factor, size, step)
+    for a in range(size):
+        if (coef[a] + step[a]) * sign[a] <= 0.0:
+            return
+    for a in range(size):
+        coef[a] += step[a]
+    _update_residual(X, j, active, coef, size, residual)
