@@ -264,7 +264,7 @@ X = problem(0).X
 @pytest.mark.parametrize(
     ("options", "data", "message"),
     [
-        ({}, np.ones(6), "Expected 2D array"),
+        ({}, np.ones(6), "X must be a matrix"),
         ({}, np.ones((0, 6)), "0 sample"),
         ({}, np.ones((6, 0)), "0 feature"),
         ({}, [["a", "b"]] * 6, "X must hold numbers"),

@@ -4,7 +4,6 @@ import logging
 from typing import ClassVar
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 from sklearn.base import (
     BaseEstimator,
     ClusterMixin,
@@ -28,28 +27,17 @@ from unpermute._validation import (
     validate_vectors,
 )
 from unpermute.classify._elimination import elimination_distances
-from unpermute.cluster import (
-    ElasticNetSubspaceClustering,
-    OMPSubspaceClustering,
-    SparseSubspaceClustering,
-)
-from unpermute.detect import SelfRepresentationDetector
 from unpermute.numerics.parallel import one_blas_thread
-from unpermute.numerics.robust_subspace import unit_rows
 from unpermute.numerics.subspaces import BASIS_METHODS, fit_subspaces
 from unpermute.pmsdr._put_back import put_back
 from unpermute.pmsdr._refine import Refiner, distances_as_they_stand, fill_missing
+from unpermute.pmsdr._stages import CLUSTERERS, cluster, detect, has_no_order, match_ranks
 from unpermute.recover._recover import METHODS as RECOVERERS
 
 __all__ = ["PMSDR"]
 
 logger = logging.getLogger("unpermute")
 
-CLUSTERERS = {
-    "ssc": SparseSubspaceClustering,
-    "elastic-net": ElasticNetSubspaceClustering,
-    "omp": OMPSubspaceClustering,
-}
 # How far above the typical residual of a clean vector a new vector may lie, in robust standard
 # deviations of those residuals.
 _CLEAN_DEVIATIONS = 6.0
@@ -267,14 +255,17 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with one_blas_thread():
             filled = fill_missing(X, [], []) if np.isnan(X).any() else X
-            orderly = _has_no_order(X)
+            orderly = has_no_order(X)
             mask = np.zeros(len(X), dtype=bool)
-            mask[~orderly] = self._detect(filled[~orderly])
+            mask[~orderly] = detect(
+                filled[~orderly], self.detector, self.contamination, n_jobs=self.n_jobs
+            )
+            self._log("detect: %d of %d vectors are permuted", mask.sum(), len(mask))
             members = ~mask if orderly.all() else ~mask & ~orderly
             labels = np.full(len(X), -1)
-            labels[members] = self._fit_subspaces(filled[members])
+            labels[members] = self._fit_subspaces(filled[members], self.n_subspaces)
             if self.refine:
-                self._refine(X, labels)
+                self._refine(X, filled, labels)
             nearest = self._nearest(X)
             if self.refine:
                 mask, labels = nearest
@@ -366,64 +357,27 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             if name not in ("n_features_in_", "feature_names_in_"):
                 delattr(self, name)
 
-    def _detect(self, X):
-        """Stage 1: True where a vector is permuted."""
-        if len(X) < 2:
-            return np.zeros(len(X), dtype=bool)
-        if isinstance(self.detector, str):
-            detector = SelfRepresentationDetector(self.contamination, n_jobs=self.n_jobs)
-        else:
-            given = {}
-            if self.contamination != "auto":
-                # Other detectors take a share.
-                given["contamination"] = resolve_contamination(self.contamination, len(X)) / len(X)
-            detector = _own_stage(self.detector, given)
-        mask = _check_stage("detector", detector.fit_predict(X), len(X)) == -1
-        if mask.all():
-            raise ValueError(
-                f"the detector flagged all {len(X)} vectors, which leaves none to learn from;"
-                " lower contamination."
-            )
-        self._log("detect: %d of %d vectors are permuted", mask.sum(), len(mask))
-        return mask
-
-    def _cluster(self, X):
-        """Stage 2, first half: labels from 0 without gaps, -1 where the clusterer gives none."""
-        if len(X) < 2:
-            return np.zeros(len(X), dtype=np.int64)
-        given = {} if self.n_subspaces is None else {"n_clusters": self.n_subspaces}
-        if isinstance(self.clusterer, str):
-            clusterer = CLUSTERERS[self.clusterer](random_state=self._seed)
-            clusterer.set_params(**given)
-            if "n_jobs" in clusterer.get_params():
-                clusterer.set_params(n_jobs=self.n_jobs)
-            # Lengths say nothing about which linear subspace a vector lies in.
-            X = X if self.affine else unit_rows(X)
-        else:
-            clusterer = _own_stage(self.clusterer, given)
-        labels = _check_stage("clusterer", clusterer.fit_predict(X), len(X)).astype(np.int64)
-        clustered = labels >= 0
-        if not clustered.any():
-            raise ValueError(
-                "the clusterer left out every vector (label -1); give it other options."
-            )
-        labels[clustered] = np.unique(labels[clustered], return_inverse=True)[1]
-        return labels
-
-    def _fit_subspaces(self, X):
+    def _fit_subspaces(self, X, n_subspaces):
         """Stage 2: cluster the clean vectors, fit the bases, measure the noise; return labels."""
-        if self.n_subspaces is not None and self.n_subspaces > len(X):
+        if n_subspaces is not None and n_subspaces > len(X):
             raise ValueError(
-                f"n_subspaces={self.n_subspaces} must not exceed the number of vectors taken for"
+                f"n_subspaces={n_subspaces} must not exceed the number of vectors taken for"
                 f" clean, {len(X)}; lower n_subspaces or contamination={self.contamination!r}."
             )
-        labels = self._cluster(X)
+        labels, self._suggested = cluster(
+            X,
+            self.clusterer,
+            n_subspaces,
+            affine=self.affine,
+            seed=self._seed,
+            n_jobs=self.n_jobs,
+        )
         self.n_subspaces_ = int(labels.max()) + 1
         check_rank(self.rank, X.shape[1], self.n_subspaces_)
         self.bases_, self.offsets_ = fit_subspaces(
             X,
             labels,
-            _match_ranks(X, labels, self.rank),
+            match_ranks(X, labels, self.rank),
             self.n_subspaces_,
             method=self.basis,
             affine=self.affine,
@@ -445,8 +399,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         rounding = _ROUNDING * largest
         self.offset_ = -float(self.noise_scale_ + _CLEAN_DEVIATIONS * deviation + rounding)
 
-    def _refine(self, X, labels):
-        """Select members and fit subspaces until nothing changes; recovered vectors help."""
+    def _settle(self, X, labels):
+        """Start a refinement from labels and let it settle."""
         refiner = Refiner(
             X,
             labels,
@@ -458,6 +412,22 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             rounding=_ROUNDING * np.nanmax(np.abs(X)),
         )
         refiner.settle()
+        return refiner
+
+    def _refine(self, X, filled, labels):
+        """Select members and fit subspaces until nothing changes; recovered vectors help."""
+        refiner = self._settle(X, labels)
+        if self.n_subspaces is None and np.ndim(self.rank) == 0:
+            members, suggested = labels >= 0, self._suggested
+            for count in suggested:
+                labels = np.full(len(X), -1)
+                try:
+                    labels[members] = self._fit_subspaces(filled[members], count)
+                except ValueError:  # a cluster too small for its rank: not a plausible number
+                    continue
+                other = self._settle(X, labels)
+                if other.description_length() < refiner.description_length():
+                    refiner = other
         if self.recoverer == "search":
             for budget in _REFINEMENT_STARTS:
                 if not refiner.add_recovered(budget, seed=self._seed, n_jobs=self.n_jobs):
@@ -469,7 +439,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         self._log("refine: %d subspaces of ranks %s", self.n_subspaces_, self.ranks_)
         self.offset_ = -refiner.limit()
         if self.contamination != "auto":
-            movable = X[~_has_no_order(X)]
+            movable = X[~has_no_order(X)]
             scores = distances_as_they_stand(movable, self.bases_, self.offsets_).min(axis=1)
             scores.sort()
             first = len(scores) - resolve_contamination(self.contamination, len(scores))
@@ -482,7 +452,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     def _nearest(self, X):
         """Whether a vector is permuted, and the nearest subspace (−1: still to be classified)."""
         distances = distances_as_they_stand(X, self.bases_, self.offsets_)
-        mask = (-distances.min(axis=1) < self.offset_) & ~_has_no_order(X)
+        mask = (-distances.min(axis=1) < self.offset_) & ~has_no_order(X)
         return mask, np.where(mask, -1, distances.argmin(axis=1))
 
     def _repair(self, X, mask, labels):
@@ -524,42 +494,3 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
 
     def _log(self, message, *values):
         logger.log(logging.INFO if self.verbose else logging.DEBUG, message, *values)
-
-
-def _has_no_order(X):
-    """Vectors whose entries are all equal (or missing): no permutation changes them."""
-    smallest = np.where(np.isnan(X), np.inf, X).min(axis=1)
-    largest = np.where(np.isnan(X), -np.inf, X).max(axis=1)
-    return largest <= smallest
-
-
-def _own_stage(stage, given):
-    """Copy a user's own stage, and hand down what PMSDR was given if it has such a parameter."""
-    stage = clone(stage, safe=False)
-    known = stage.get_params() if hasattr(stage, "get_params") else {}
-    accepted = {name: value for name, value in given.items() if name in known}
-    return stage.set_params(**accepted) if accepted else stage
-
-
-def _check_stage(name, labels, n_vectors):
-    """One label per vector, or a sentence that names the stage."""
-    labels = np.asarray(labels)
-    if labels.shape != (n_vectors,):
-        raise ValueError(
-            f"{name}.fit_predict returned an array of shape {labels.shape} for {n_vectors}"
-            " vectors; it must return one label for each."
-        )
-    return labels
-
-
-def _match_ranks(X, labels, rank):
-    """Give the ranks of a list to the clusters where they leave the least residual in all."""
-    if np.ndim(rank) == 0:
-        return rank
-    n_clusters = int(labels.max()) + 1
-    energy = np.zeros((n_clusters, len(rank)))
-    for k in range(n_clusters):
-        values = np.linalg.svd(X[labels == k], compute_uv=False) ** 2
-        energy[k] = [values[r:].sum() / max(values.sum(), 1e-300) for r in rank]
-    _, chosen = linear_sum_assignment(energy)
-    return [int(rank[i]) for i in chosen]

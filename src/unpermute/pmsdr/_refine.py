@@ -20,7 +20,8 @@ from unpermute.numerics.subspaces import fit_subspace, residual_norms
 __all__ = ["Refiner", "Subspaces", "distances_as_they_stand", "fill_missing"]
 
 _MAX_ROUNDS = 30
-_MAX_SETTLES = 8
+_ROUNDS_TO_MERGE = 3
+_MAX_SETTLES = 10
 # A vector farther from its subspace than this many standard deviations of the χ variable is not
 # clean. Lightly shuffled vectors are much farther, clean ones never.
 _DEVIATIONS = 6.0
@@ -111,7 +112,7 @@ def clean_limit(noise, n_degrees, rounding):
     return noise * (1.0 + _DEVIATIONS / np.sqrt(2.0 * n_degrees)) + rounding
 
 
-def refine(X, labels, ranks, *, method, affine, rounding):
+def refine(X, labels, ranks, *, method, affine, rounding, max_rounds=_MAX_ROUNDS):
     """Alternate fitting the subspaces and selecting their members until nothing changes.
 
     Parameters
@@ -127,6 +128,8 @@ def refine(X, labels, ranks, *, method, affine, rounding):
         Whether the subspaces have an offset.
     rounding : float
         Distance that counts as zero.
+    max_rounds : int
+        Rounds after which it stops in any case.
 
     Returns
     -------
@@ -137,7 +140,7 @@ def refine(X, labels, ranks, *, method, affine, rounding):
     """
     n_degrees = X.shape[1] - int(np.median(ranks))
     seen = set()
-    for _ in range(_MAX_ROUNDS):
+    for _ in range(max_rounds):
         subspaces = fit_members(X, labels, ranks, method=method, affine=affine)
         distances = relative_distances(X, subspaces, labels)
         members = labels >= 0
@@ -266,8 +269,10 @@ class Refiner:
         for _ in range(_MAX_SETTLES):
             before = list(self.ranks), self.labels.copy()
             filled = fill_missing(self.X, self.subspaces.bases, self.subspaces.offsets)
+            # Clusters that are one subspace compete for members: merge them before they settle.
+            max_rounds = _ROUNDS_TO_MERGE if self.merge else _MAX_ROUNDS
             self.subspaces, self.labels, self.noise = refine(
-                filled, self.labels, self.ranks, **self.options
+                filled, self.labels, self.ranks, max_rounds=max_rounds, **self.options
             )
             if self.merge:
                 self.labels, kept = merge_equal(
@@ -312,6 +317,20 @@ class Refiner:
         )
         self.n_members = np.bincount(labels[labels >= 0], minlength=len(self.ranks))
         return not found.certain.all()
+
+    def description_length(self):
+        """Nats to describe the matrix by these subspaces, up to what all descriptions share.
+
+        A member costs its residual at the noise and its coordinates at the spread of the data, any
+        other vector all its entries at that spread; a basis costs its degrees of freedom.
+        """
+        n, n_features = self.X.shape
+        spread = max(np.sqrt(np.nanmean(self.X**2)), 1e-300)
+        noise = min(max(self.noise, self.options["rounding"], 1e-300), spread)
+        ranks = np.array(self.ranks)
+        members = self.labels[self.labels >= 0]
+        saved = np.sum(n_features - ranks[members]) * np.log(spread / noise)
+        return 0.5 * np.sum(ranks * (n_features - ranks)) * np.log(n) - saved
 
     def limit(self):
         """Largest distance, as it stands, of a clean vector to its subspace."""

@@ -1,0 +1,110 @@
+"""Stages 1 and 2 of PMSDR, by name or by an object of the user's own."""
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.base import clone
+
+from unpermute._validation import resolve_contamination
+from unpermute.cluster import (
+    ElasticNetSubspaceClustering,
+    OMPSubspaceClustering,
+    SparseSubspaceClustering,
+)
+from unpermute.detect import SelfRepresentationDetector
+from unpermute.numerics.robust_subspace import unit_rows
+
+__all__ = ["CLUSTERERS", "cluster", "detect", "has_no_order", "match_ranks"]
+
+CLUSTERERS = {
+    "ssc": SparseSubspaceClustering,
+    "elastic-net": ElasticNetSubspaceClustering,
+    "omp": OMPSubspaceClustering,
+}
+# Largest gaps of a spectrum that are tried as numbers of subspaces.
+_SUGGESTIONS = 3
+
+
+def detect(X, detector, contamination, *, n_jobs):
+    """Stage 1: True where a vector is permuted."""
+    if len(X) < 2:
+        return np.zeros(len(X), dtype=bool)
+    if isinstance(detector, str):
+        detector = SelfRepresentationDetector(contamination, n_jobs=n_jobs)
+    else:
+        given = {}
+        if contamination != "auto":
+            # Other detectors take a share.
+            given["contamination"] = resolve_contamination(contamination, len(X)) / len(X)
+        detector = _own_stage(detector, given)
+    mask = _check_stage("detector", detector.fit_predict(X), len(X)) == -1
+    if mask.all():
+        raise ValueError(
+            f"the detector flagged all {len(X)} vectors, which leaves none to learn from;"
+            " lower contamination."
+        )
+    return mask
+
+
+def cluster(X, clusterer, n_subspaces, *, affine, seed, n_jobs):
+    """Stage 2, first half: labels from 0 without gaps, -1 where the clusterer gives none.
+
+    Also returns other numbers of clusters that the gaps of the graph's spectrum suggest.
+    """
+    if len(X) < 2:
+        return np.zeros(len(X), dtype=np.int64), []
+    given = {} if n_subspaces is None else {"n_clusters": n_subspaces}
+    if isinstance(clusterer, str):
+        clusterer = CLUSTERERS[clusterer](random_state=seed).set_params(**given)
+        if "n_jobs" in clusterer.get_params():
+            clusterer.set_params(n_jobs=n_jobs)
+        # Lengths say nothing about which linear subspace a vector lies in.
+        X = X if affine else unit_rows(X)
+    else:
+        clusterer = _own_stage(clusterer, given)
+    labels = _check_stage("clusterer", clusterer.fit_predict(X), len(X)).astype(np.int64)
+    clustered = labels >= 0
+    if not clustered.any():
+        raise ValueError("the clusterer left out every vector (label -1); give it other options.")
+    labels[clustered] = np.unique(labels[clustered], return_inverse=True)[1]
+    gaps = np.diff(getattr(clusterer, "eigenvalues_", []))
+    suggested = 1 + np.argsort(-gaps, kind="stable")[:_SUGGESTIONS]
+    return labels, [int(count) for count in suggested if count != labels.max() + 1]
+
+
+def has_no_order(X):
+    """Vectors whose entries are all equal (or missing): no permutation changes them."""
+    smallest = np.where(np.isnan(X), np.inf, X).min(axis=1)
+    largest = np.where(np.isnan(X), -np.inf, X).max(axis=1)
+    return largest <= smallest
+
+
+def _own_stage(stage, given):
+    """Copy a user's own stage, and hand down what PMSDR was given if it has such a parameter."""
+    stage = clone(stage, safe=False)
+    known = stage.get_params() if hasattr(stage, "get_params") else {}
+    accepted = {name: value for name, value in given.items() if name in known}
+    return stage.set_params(**accepted) if accepted else stage
+
+
+def _check_stage(name, labels, n_vectors):
+    """One label per vector, or a sentence that names the stage."""
+    labels = np.asarray(labels)
+    if labels.shape != (n_vectors,):
+        raise ValueError(
+            f"{name}.fit_predict returned an array of shape {labels.shape} for {n_vectors}"
+            " vectors; it must return one label for each."
+        )
+    return labels
+
+
+def match_ranks(X, labels, rank):
+    """Give the ranks of a list to the clusters where they leave the least residual in all."""
+    if np.ndim(rank) == 0:
+        return rank
+    n_clusters = int(labels.max()) + 1
+    energy = np.zeros((n_clusters, len(rank)))
+    for k in range(n_clusters):
+        values = np.linalg.svd(X[labels == k], compute_uv=False) ** 2
+        energy[k] = [values[r:].sum() / max(values.sum(), 1e-300) for r in rank]
+    _, chosen = linear_sum_assignment(energy)
+    return [int(rank[i]) for i in chosen]
