@@ -1,5 +1,6 @@
 """Draw ``docs/images/demo.png``: smooth curves of two subspaces, shuffled and repaired.
 
+    pip install ".[plot]"
     python examples/plot_repair.py [FILE.png]
 
 Smooth curves, because there the eye sees at once which entries are out of place; the repair knows
@@ -29,9 +30,7 @@ def main(file):
     for row in shuffled:
         places = rng.permutation(N_ENTRIES)[:N_SHUFFLED]
         observed[row, np.sort(places)] = observed[row, places]
-    model = PMSDR(
-        n_subspaces=2, rank=RANK, clusterer="elastic-net", output="values", random_state=0
-    )
+    model = PMSDR(random_state=0)
     repaired = model.fit_transform(observed)
     print(f"shuffled vectors: {len(shuffled)}, found: {model.outlier_mask_[shuffled].sum()}")
     print(f"relative error before: {recovery_error(truth, observed):.3f}")

@@ -16,7 +16,6 @@ from unpermute.detect import SelfRepresentationDetector
 BLOBS = "clusters subspaces through the origin; blobs in the plane are not subspaces"
 CONTAMINATION = "a share of permuted vectors above 0.5 is legal: most vectors may be permuted"
 NOTHING_FOUND = "'auto' finds nothing in plain blobs: there is no second group to find"
-OWN_MASK = "without refinement the detector's mask decides for the training matrix, as in the paper"
 
 # estimator name -> {check: reason}; an exception that passes is a failure (xfail_strict).
 EXPECTED_FAILURES = {
@@ -30,10 +29,7 @@ EXPECTED_FAILURES = {
     "EliminationClassifier": {},
     "RecoveryClassifier": {},
     "PMSDR": {"check_clustering": BLOBS},
-    "PMSDR as in the paper": {
-        "check_transformer_general": OWN_MASK,
-        "check_transformer_data_not_an_array": OWN_MASK,
-    },
+    "PMSDR as in the paper": {},
 }
 
 ESTIMATORS = [

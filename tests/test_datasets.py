@@ -247,6 +247,7 @@ def test_the_noise_level_changes_only_the_noise():
         ({"shuffled_ratio": -0.1}, r"'shuffled_ratio' parameter .* range \[0.*Got -0.1"),
         ({"missing_ratio": 1.0}, r"'missing_ratio' parameter .* Got 1.0"),
         ({"snr_db": np.nan}, r"'snr_db' parameter .* Got nan"),
+        ({"snr_db": -1e6}, r"'snr_db' parameter .* range \[-300.0, inf\].* Got -1000000.0"),
         ({"n_subspaces": 0}, r"'n_subspaces' parameter .* Got 0"),
         (
             {"n_permutation_groups": 361},

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import linalg, sparse
 from sklearn.metrics import adjusted_rand_score
 
+from unpermute.cluster import SparseSubspaceClustering
 from unpermute.numerics import graphs
 from unpermute.numerics.graphs import (
     affinity,
@@ -171,3 +172,27 @@ def test_larger_parts_come_first():
     found, _ = spectral_clusters(W, 3, random_state=0)
     large = np.isin(labels, [1, 3, 4])
     assert adjusted_rand_score(labels[large], found[large]) == 1.0
+
+
+@pytest.mark.parametrize("n_clusters", [2, 3])
+def test_identical_vertices_stay_together(n_clusters):
+    # A complete graph: all eigenvectors but the first are arbitrary.
+    W = sparse.csr_array(np.ones((20, 20)) - np.eye(20))
+    with pytest.warns(UserWarning, match=f"n_clusters={n_clusters}, but only 1 can be told apart"):
+        found, _ = spectral_clusters(W, n_clusters, random_state=0)
+    assert not found.any()
+
+
+def test_rounding_is_not_split():
+    # Two complete graphs, asked for four groups: two are there.
+    block = np.ones((9, 9)) - np.eye(9)
+    W = sparse.csr_array(linalg.block_diag(block, block))
+    with pytest.warns(UserWarning, match="n_clusters=4, but only 2 can be told apart"):
+        found, _ = spectral_clusters(W, 4, random_state=0)
+    np.testing.assert_array_equal(found, np.repeat([0, 1], 9))
+
+
+def test_identical_vectors_get_one_label():
+    with pytest.warns(UserWarning, match="n_clusters=2, but only 1 can be told apart"):
+        labels = SparseSubspaceClustering(2, random_state=0).fit_predict(np.ones((20, 6)))
+    assert not labels.any()

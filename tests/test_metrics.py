@@ -171,6 +171,35 @@ def test_recovery_error_is_relative_over_the_mask():
     assert recovery_error(np.zeros((1, 2)), np.ones((1, 2))) == np.inf
 
 
+@pytest.mark.parametrize("size", [1e-308, 1e-200, 1e200, 1e308])
+@pytest.mark.filterwarnings("error")
+def test_recovery_error_of_huge_and_tiny_values(size):
+    X_true, X = np.array([[0.3, 0.4], [0.0, 0.5]]), np.array([[0.4, 0.3], [0.0, -0.5]])
+    options = {"refined": True, "labels": [0, 1], "rank": 1}
+    error, refined = recovery_error(X_true, X), recovery_error(X_true, X, **options)
+    assert recovery_error(size * X_true, size * X) == pytest.approx(error, rel=1e-6)
+    assert recovery_error(X_true, size * X, **options) == pytest.approx(refined)
+
+
+@pytest.mark.filterwarnings("error")
+def test_recovery_error_of_values_of_different_size():
+    assert recovery_error([[1.0, 2.0]], [[1e200, 2.0]]) == pytest.approx(1e200 / np.sqrt(5))
+    assert recovery_error([[1e200, 2.0]], [[1.0, 2.0]]) == pytest.approx(1.0)
+    assert recovery_error([[1e-200, 0.0]], [[1e-200, 1.0]]) == pytest.approx(1e200)
+    assert recovery_error([[1e-200, 0.0]], [[1e200, 1.0]]) == np.inf
+
+
+def test_metrics_of_nothing_are_zero():
+    assert undetected_outlier_ratio([], []) == 0
+    assert subspace_clustering_error([], [], mask=[]) == 0
+    assert outlier_classification_error([], [], outlier_mask=[], outlier_mask_pred=[]) == 0
+
+
+def test_labels_may_be_objects():
+    labels = np.array(["a", "a", "b"], dtype=object)
+    assert subspace_clustering_error(labels, [1, 1, 0]) == 0
+
+
 def test_refined_error_projects_and_scales_within_the_true_group():
     X_true = np.array([[1.0, 0.0, 0.0]] * 3 + [[0.0, 1.0, 0.0]] * 2)
     # Group 0: the first right singular vector is e1, and only lengths differ along it.
@@ -325,6 +354,38 @@ ORDER = [[0, 1], [0, 1]]
                 TWO, TWO, outlier_mask=MASK, outlier_mask_pred=[True]
             ),
             "outlier_mask_pred has 1 entries, but labels has 2",
+        ),
+        (
+            lambda: subspace_clustering_error([0, None], TWO),
+            "labels must name a subspace for each vector, but entry 1 is None",
+        ),
+        (
+            lambda: subspace_clustering_error(TWO, [0.0, np.nan]),
+            "labels_pred must name a subspace for each vector, but entry 1 is nan",
+        ),
+        (
+            lambda: subspace_clustering_error(np.array([0, "a"], dtype=object), TWO),
+            "labels must be of one type, numbers or text, but holds int and str",
+        ),
+        (
+            lambda: subspace_clustering_error(None, TWO),
+            "labels=None must be one-dimensional",
+        ),
+        (
+            lambda: undetected_outlier_ratio(MASK, None),
+            "outlier_mask_pred=None must be one-dimensional",
+        ),
+        (
+            lambda: recovery_error(MATRIX, MATRIX, refined=True, labels=[0, None], rank=1),
+            "labels must name a subspace for each vector, but entry 1 is None",
+        ),
+        (
+            lambda: recovery_error(MATRIX, MATRIX, refined="yes"),
+            "refined='yes' must be True or False",
+        ),
+        (
+            lambda: recovery_error([[1.0, "b"]], MATRIX),
+            "X_true must hold numbers, but column 1 of X_true holds text",
         ),
         (
             lambda: recovery_error(MATRIX, [[1.0, 2.0]]),

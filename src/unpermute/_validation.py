@@ -3,6 +3,9 @@
 The only module that touches scikit-learn's private validation helpers.
 """
 
+import datetime
+import re
+from contextlib import contextmanager
 from numbers import Integral, Real
 
 import numpy as np
@@ -35,34 +38,48 @@ __all__ = [
     "validate_vectors",
 ]
 
+_TEXT = (str, bytes)
+_DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+
 
 def check_vectors(X, *, name="X", allow_nan=False, min_vectors=1, min_features=1):
     """Validate a matrix of vectors (rows) and return it as C-ordered float64, never changed."""
-    X = check_array(
-        _refuse_text(X, name),
-        dtype=np.float64,
-        order="C",
-        ensure_all_finite="allow-nan" if allow_nan else True,
-        ensure_min_samples=min_vectors,
-        ensure_min_features=min_features,
-        input_name=name,
-    )
+    X = _refuse_what_is_no_matrix(X, name)
+    with _naming(name):
+        X = check_array(
+            X,
+            dtype=np.float64,
+            order="C",
+            ensure_all_finite="allow-nan" if allow_nan else True,
+            ensure_min_samples=min_vectors,
+            ensure_min_features=min_features,
+            input_name=name,
+        )
     return _writeable(X)
 
 
-def validate_vectors(estimator, X, *, reset=True, min_vectors=1, min_features=1, allow_nan=False):
-    """Like :func:`check_vectors` for an estimator: also keeps or compares ``n_features_in_``."""
-    X = validate_data(
-        estimator,
-        _refuse_text(X, "X"),
-        reset=reset,
-        dtype=np.float64,
-        order="C",
-        ensure_all_finite="allow-nan" if allow_nan else True,
-        ensure_min_samples=min_vectors,
-        ensure_min_features=min_features,
-    )
-    return _writeable(X)
+def validate_vectors(
+    estimator, X, y="no_validation", *, reset=True, min_vectors=1, min_features=1, allow_nan=False
+):
+    """Like :func:`check_vectors` for an estimator: also keeps or compares ``n_features_in_``.
+
+    Returns `X`, or `X` and `y` if `y` is given (None counts: scikit-learn says that it is needed).
+    """
+    with_y = not isinstance(y, str) or y != "no_validation"
+    X = _refuse_what_is_no_matrix(X, "X")
+    with _naming("X"):
+        checked = validate_data(
+            estimator,
+            X,
+            **({"y": y} if with_y else {}),
+            reset=reset,
+            dtype=np.float64,
+            order="C",
+            ensure_all_finite="allow-nan" if allow_nan else True,
+            ensure_min_samples=min_vectors,
+            ensure_min_features=min_features,
+        )
+    return (_writeable(checked[0]), checked[1]) if with_y else _writeable(checked)
 
 
 def check_option(name, value, allowed):
@@ -114,7 +131,7 @@ def resolve_contamination(contamination, n_vectors):
 
 def check_basis(basis, n_features, name="basis"):
     """Validate one orthonormal basis of shape ``(n_features, rank)``."""
-    basis = check_array(basis, dtype=np.float64, order="C", input_name=name)
+    basis = check_vectors(basis, name=name)
     if basis.shape[0] != n_features:
         raise ValueError(
             f"{name} has {basis.shape[0]} rows, but the vectors have {n_features} features;"
@@ -135,11 +152,91 @@ def _writeable(X):
     return X if X.flags.writeable else X.copy()
 
 
-def _refuse_text(X, name):
-    """Refuse text and dates at once, with a sentence that names them."""
-    if isinstance(X, (list, tuple)):
-        X = np.asarray(X)
-    dtype = getattr(X, "dtype", None)
-    if getattr(dtype, "kind", None) in tuple("USmM"):
-        raise ValueError(f"{name} must hold numbers, but has dtype {dtype}.")
+@contextmanager
+def _naming(name):
+    """Put the name of the parameter before a message of scikit-learn that lacks it."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        message = str(error)
+        if re.search(rf"\b(y|{re.escape(name)})\b", message):
+            raise
+        # The same kind of exception: scikit-learn's contract asks for a TypeError here and there.
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name} was refused: {message}") from error
+
+
+def _refuse_what_is_no_matrix(X, name):
+    """Refuse at once, in one sentence with the name, whatever is no matrix of real numbers."""
+    if X is None or isinstance(X, (*_TEXT, Real, dict)):
+        raise ValueError(f"{name}={X!r} must be a matrix of numbers, one vector per row.")
+    X = _from_lists(X, name)
+    shape = getattr(X, "shape", None)
+    if isinstance(shape, tuple) and len(shape) != 2:
+        raise ValueError(
+            f"{name} must be a matrix, one vector per row, but has shape {shape}. Reshape your data"
+            f" with reshape(1, -1) if {name} is a single vector."
+        )
+    _refuse_text(X, name)
     return X
+
+
+def _from_lists(X, name):
+    if not isinstance(X, (list, tuple)):
+        return X
+    try:
+        array = np.asarray(X)
+        # Next to text, numbers have become text as well: keep what is what, for the message.
+        return np.asarray(X, dtype=object) if array.dtype.kind in "US" else array
+    except ValueError as error:
+        raise ValueError(
+            f"{name} must be a matrix of numbers: all its rows must have the same number of"
+            " entries, and every entry must be one number."
+        ) from error
+
+
+def _refuse_text(X, name):
+    for column, dtype, values in _columns(X):
+        kind = getattr(dtype, "kind", "O")
+        if kind == "c":
+            raise ValueError(
+                f"Complex data not supported: {name} must hold real numbers, but has dtype {dtype}."
+            )
+        where = name if column is None else f"column {column!r} of {name}"
+        if kind in "mM":
+            raise ValueError(f"{name} must hold numbers, but {where} holds dates ({dtype}).")
+        if kind in "OUS":
+            _refuse_text_values(np.asarray(values, dtype=object), where, name)
+
+
+def _columns(X):
+    """Yield name, dtype and values of every column that may hold something else than numbers."""
+    dtypes, dtype = getattr(X, "dtypes", None), getattr(X, "dtype", None)
+    if dtypes is not None and hasattr(X, "columns"):
+        for column, column_dtype in zip(X.columns, dtypes, strict=True):
+            if not _is_numeric(column_dtype):
+                yield column, column_dtype, X[column]
+    elif getattr(dtype, "kind", "O") in "mMc":
+        yield None, dtype, X
+    elif isinstance(X, np.ndarray) and X.dtype.kind in "OUS":
+        for j in range(X.shape[1]):
+            yield j, dtype, X[:, j]
+
+
+def _is_numeric(dtype):
+    kind = getattr(dtype, "kind", None)
+    # polars' types have no kind but can be asked.
+    return (
+        dtype.is_numeric()
+        if kind is None and hasattr(dtype, "is_numeric")
+        else kind in list("biuf")
+    )
+
+
+def _refuse_text_values(values, where, name):
+    for value in values:
+        if isinstance(value, (*_TEXT, *_DATES)):
+            what = "text" if isinstance(value, _TEXT) else "dates"
+            raise ValueError(
+                f"{name} must hold numbers, but {where} holds {what}, for instance {value!r}."
+            )

@@ -167,13 +167,11 @@ def recovery_error(X_true, X_recovered, *, mask=None, refined=False, labels=None
     X_recovered = check_vectors(X_recovered, name="X_recovered")
     _check_same_shape("X_recovered", X_recovered, "X_true", X_true)
     rows = _check_rows("mask", mask, X_true, "X_true")
+    if not isinstance(refined, (bool, np.bool_)):
+        raise ValueError(f"refined={refined!r} must be True or False.")
     if refined:
         X_recovered = _refine(X_recovered, labels, rank)
-    error = np.linalg.norm(X_recovered[rows] - X_true[rows])
-    if error == 0:
-        return 0.0
-    length = np.linalg.norm(X_true[rows])
-    return float(error / length) if length > 0 else np.inf
+    return _relative_error(X_true[rows], X_recovered[rows])
 
 
 def permutation_error_ratio(X, permutations, permutations_pred, *, tol=0.0, mask=None):
@@ -270,13 +268,37 @@ def _share(wrong):
     return float(np.mean(wrong)) if wrong.size else 0.0
 
 
+def _relative_error(X_true, X):
+    # Exact powers of two: huge and tiny values neither overflow nor vanish when squared.
+    power = _power_of_two(X_true, X)
+    error, error_power = _length(np.ldexp(X, -power) - np.ldexp(X_true, -power))
+    if error == 0:
+        return 0.0
+    length, length_power = _length(X_true)
+    if length == 0:
+        return np.inf
+    with np.errstate(over="ignore"):
+        return float(np.ldexp(error / length, power + error_power - length_power))
+
+
+def _length(X):
+    """Return the Frobenius norm as a number and the power of two to multiply it with."""
+    power = _power_of_two(X)
+    return np.linalg.norm(np.ldexp(X, -power)), power
+
+
+def _power_of_two(*matrices):
+    return int(np.frexp(max(np.abs(X).max(initial=0.0) for X in matrices))[1])
+
+
 def _refine(X, labels, rank):
     if labels is None or rank is None:
         missing = "labels" if labels is None else "rank"
         raise ValueError(f"refined=True needs labels and rank, but {missing} is None.")
-    labels = _check_vector("labels", labels, X, "X_true")
+    labels = _check_names("labels", labels, X, "X_true")
     groups = np.unique(labels)
     check_rank(rank, X.shape[1], len(groups))
+    X = np.ldexp(X, -_power_of_two(X))
     refined = np.zeros_like(X)
     for group, r in zip(groups, np.broadcast_to(rank, len(groups)), strict=True):
         members = labels == group
@@ -288,6 +310,8 @@ def _refine(X, labels, rank):
 
 
 def _check_vector(name, values, other=None, other_name=None):
+    if values is None:
+        raise ValueError(f"{name}=None must be one-dimensional, with one entry for each vector.")
     values = np.asarray(values)
     if values.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, but has shape {values.shape}.")
@@ -300,12 +324,33 @@ def _check_vector(name, values, other=None, other_name=None):
 
 
 def _check_labels(labels, labels_pred):
-    labels = _check_vector("labels", labels)
-    return labels, _check_vector("labels_pred", labels_pred, labels, "labels")
+    labels = _check_names("labels", labels)
+    return labels, _check_names("labels_pred", labels_pred, labels, "labels")
+
+
+def _check_names(name, labels, other=None, other_name=None):
+    labels = _check_vector(name, labels, other, other_name)
+    # Only NaN differs from itself.
+    nameless = np.array([label is None or label != label for label in labels.tolist()], dtype=bool)
+    if nameless.any():
+        i = np.argmax(nameless)
+        raise ValueError(
+            f"{name} must name a subspace for each vector, but entry {i} is {labels[i]}."
+        )
+    try:
+        np.unique(labels)
+    except TypeError as error:
+        types = " and ".join(sorted({type(label).__name__ for label in labels.tolist()}))
+        raise ValueError(
+            f"{name} must be of one type, numbers or text, but holds {types}."
+        ) from error
+    return labels
 
 
 def _check_mask(name, mask, other=None, other_name=None):
     mask = _check_vector(name, mask, other, other_name)
+    if len(mask) == 0:
+        return mask.astype(bool)
     if mask.dtype != bool:
         raise ValueError(
             f"{name} must be boolean, but has dtype {mask.dtype};"

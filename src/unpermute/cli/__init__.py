@@ -4,6 +4,7 @@ Nothing here imports numpy, scikit-learn or numba before a command needs them, s
 ``unpermute --help`` answers at once.
 """
 
+import os
 import sys
 from importlib.util import find_spec
 
@@ -22,4 +23,14 @@ def main() -> None:
 
     from unpermute.cli._app import app
 
-    app(prog_name="unpermute")
+    try:
+        try:
+            app(prog_name="unpermute")
+        finally:
+            # Now, not when the interpreter ends: a full disk is often noticed only here.
+            sys.stdout.flush()
+    except OSError as error:
+        # What could not be written must not be tried again at the end, with a traceback.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"unpermute cannot write its output: {error.strerror}.", file=sys.stderr)
+        sys.exit(2)

@@ -3,6 +3,7 @@
 import json
 import time
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -19,7 +20,17 @@ __all__ = ["DemoSummary", "most_damaged", "run", "sparkline", "summarise"]
 _N_SUBSPACES, _RANK = 5, 5
 _SHUFFLED_RATIO = 0.3
 _SNR_DB = 40.0
-_BLOCKS = " ▁▂▃▄▅▆▇█"
+_TITLE_WIDTH = 12
+
+
+class Pens(NamedTuple):
+    """Characters to draw with: nine levels of a bar, and the mark of a wrong entry."""
+
+    bars: str
+    mark: str
+
+
+_UNICODE, _ASCII = Pens(" ▁▂▃▄▅▆▇█", "×"), Pens(" .:-=+*%#", "x")
 
 
 @dataclass(frozen=True)
@@ -34,6 +45,9 @@ class DemoSummary:
     n_shuffled: int
     n_found: int
     n_false_alarms: int
+    n_uncertain: int
+    n_subspaces: int
+    n_subspaces_found: int
     n_right_subspace: int
     n_entries: int
     n_wrong_entries_before: int
@@ -47,12 +61,12 @@ class DemoSummary:
 def run(*, seed: int, as_json: bool) -> None:
     """Run the demonstration and print it."""
     data = _draw_data(seed)
-    model = PMSDR(_N_SUBSPACES, _RANK, clusterer="elastic-net", output="values", random_state=seed)
+    model = PMSDR(random_state=seed)
     with draw_progress():
         start = time.perf_counter()
         X_fixed = model.fit_transform(data.X)
         seconds = time.perf_counter() - start
-    summary = summarise(data, X_fixed, model.outlier_mask_, model.labels_, seconds)
+    summary = summarise(data, X_fixed, model, seconds)
     if as_json:
         print(json.dumps({"version": __version__, "seed": seed} | asdict(summary), indent=2))
     else:
@@ -72,17 +86,20 @@ def _draw_data(seed):
     )
 
 
-def summarise(data, X_fixed, outlier_mask, labels, seconds) -> DemoSummary:
-    """Compare a repaired matrix with the truth in `data`."""
+def summarise(data, X_fixed, model, seconds) -> DemoSummary:
+    """Compare a repaired matrix, and what the fitted model says of it, with the truth in `data`."""
     n_vectors = len(data.X)
     in_order = np.take_along_axis(data.X, data.permutations, axis=1)
-    found = outlier_mask & data.outlier_mask
-    clustering_error = subspace_clustering_error(data.labels, labels)
+    outlier_mask = model.outlier_mask_
+    clustering_error = subspace_clustering_error(data.labels, model.labels_)
     return DemoSummary(
         n_vectors=n_vectors,
         n_shuffled=int(data.outlier_mask.sum()),
-        n_found=int(found.sum()),
+        n_found=int((outlier_mask & data.outlier_mask).sum()),
         n_false_alarms=int((outlier_mask & ~data.outlier_mask).sum()),
+        n_uncertain=int((model.status_ == "uncertain").sum()),
+        n_subspaces=len(np.unique(data.labels)),
+        n_subspaces_found=len(model.bases_),
         n_right_subspace=round(n_vectors * (1 - clustering_error)),
         n_entries=data.X.size,
         n_wrong_entries_before=int(misplaced(data, data.X).sum()),
@@ -107,7 +124,7 @@ def most_damaged(data) -> int:
     return int(misplaced(data, data.X).sum(axis=1).argmax())
 
 
-def sparkline(values, lowest: float, highest: float) -> tuple[str, str]:
+def sparkline(values, lowest: float, highest: float, bars: str = _UNICODE.bars) -> tuple[str, str]:
     """Draw one bar per value, two lines high: return the upper line and the lower one.
 
     Examples
@@ -118,31 +135,40 @@ def sparkline(values, lowest: float, highest: float) -> tuple[str, str]:
        █
     ▁▂██
     """
-    half = len(_BLOCKS) - 1
+    half = len(bars) - 1
     heights = 1 + (np.asarray(values) - lowest) / (highest - lowest) * (2 * half - 1)
     levels = np.rint(heights).astype(int)
-    upper = "".join(_BLOCKS[max(level - half, 0)] for level in levels)
-    return upper, "".join(_BLOCKS[min(level, half)] for level in levels)
+    upper = "".join(bars[max(level - half, 0)] for level in levels)
+    return upper, "".join(bars[min(level, half)] for level in levels)
 
 
 def _show(console, data, X_fixed, summary):
     console.print(
         f"\n{summary.n_vectors} vectors of {data.X.shape[1]} entries from {_N_SUBSPACES} subspaces"
         f" of dimension {_RANK}, with a little noise; in {summary.n_shuffled} of them,"
-        f" {_SHUFFLED_RATIO:.0%} of the entries were shuffled. The repair was given the vectors,"
-        " the number of subspaces and their dimension; the truth was used only for what follows."
+        f" {_SHUFFLED_RATIO:.0%} of the entries were shuffled. The repair was given the vectors and"
+        " nothing else; the truth was used only for what follows."
     )
-    console.print(_picture(data, X_fixed))
+    console.print(_picture(data, X_fixed, console.width - _TITLE_WIDTH, _pens(console.encoding)))
     console.print(_table(summary))
     console.print(
-        "\nNext: PMSDR(n_subspaces, rank).fit_transform(X) repairs a matrix of your own, one vector"
-        " per row (from unpermute import PMSDR). unpermute demo --seed 1 draws other vectors."
+        "\nNext: PMSDR().fit_transform(X) repairs a matrix of your own, one vector per row"
+        " (from unpermute import PMSDR). unpermute demo --seed 1 draws other vectors."
     )
 
 
-def _picture(data, X_fixed):
+def _pens(encoding):
+    try:
+        "".join(_UNICODE).encode(encoding)
+    except (LookupError, UnicodeEncodeError):
+        return _ASCII
+    return _UNICODE
+
+
+def _picture(data, X_fixed, width, pens):
     row = most_damaged(data)
     damaged = misplaced(data, data.X)[row]
+    shown = _most_damaged_stretch(damaged, width)
     lines = [
         ("true", data.X_clean[row], np.zeros_like(damaged)),
         ("observed", data.X[row], damaged),
@@ -150,16 +176,34 @@ def _picture(data, X_fixed):
     ]
     lowest = min(values.min() for _, values, _ in lines)
     highest = max(values.max() for _, values, _ in lines)
-    text = Text(f"\nThe vector with the most damage, number {row}; × marks entries out of place:\n")
+    text = Text(_caption(row, shown, len(damaged), pens.mark))
     for name, values, wrong in lines:
         # The marks repeat in characters what the colours say, for those who see none.
-        styles = np.where(wrong, "bold red", np.where(damaged, "green", ""))
-        upper, lower = sparkline(values, lowest, highest)
-        marks = "".join(np.where(wrong, "×", " "))
+        styles = np.where(wrong, "bold red", np.where(damaged, "green", ""))[shown]
+        upper, lower = sparkline(values[shown], lowest, highest, pens.bars)
+        marks = "".join(np.where(wrong[shown], pens.mark, " "))
         for title, characters in [("", upper), (name, lower), ("", marks)]:
-            text.append(f"\n  {title:<10}")
+            text.append(f"\n  {title:<{_TITLE_WIDTH - 2}}")
             _append_styled(text, characters, styles)
     return text
+
+
+def _most_damaged_stretch(damaged, width):
+    """Return the slice of at most `width` neighbouring entries with the most damage."""
+    width = min(max(width, 1), len(damaged))
+    counts = np.convolve(damaged, np.ones(width), mode="valid")
+    start = int(counts.argmax())
+    return slice(start, start + width)
+
+
+def _caption(row, shown, n_entries, mark):
+    part = ""
+    if shown.stop - shown.start < n_entries:
+        part = f", entries {shown.start} to {shown.stop - 1} of {n_entries}"
+    return (
+        f"\nThe vector with the most damage, number {row}{part};"
+        f" {mark} marks entries out of place:\n"
+    )
 
 
 def _append_styled(text, characters, styles):
@@ -173,6 +217,8 @@ def _table(summary):
     rows = [
         ("shuffled vectors found", "", f"{summary.n_found} of {n}"),
         ("false alarms", "", f"{summary.n_false_alarms} of {summary.n_vectors - n}"),
+        ("uncertain, left as they were", "", f"{summary.n_uncertain} of {summary.n_vectors}"),
+        ("subspaces found", "", f"{summary.n_subspaces_found} of {summary.n_subspaces}"),
         ("vectors in the right subspace", "", f"{summary.n_right_subspace} of {summary.n_vectors}"),
         (
             f"entries out of place, of {summary.n_entries}",

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import TaskID as BarID
 
 from unpermute._progress import on_progress
@@ -15,24 +15,29 @@ __all__ = ["draw_progress"]
 # A stage that is not listed is drawn under its own name.
 _TITLES = {
     "detect": "Detect shuffled vectors",
-    "represent": "Represent by each other",
     "cluster": "Cluster the clean ones",
     "classify": "Classify the shuffled ones",
+    "project": "Compare with the subspaces",
     "recover": "Recover their entries",
+    "search": "Search for their order",
+    "certify": "Rule out other orders",
     "match": "Match values with places",
+    "assign": "Match whole groups",
 }
 
 
 @contextmanager
 def draw_progress() -> Iterator[None]:
-    """Draw one bar per stage while the block runs."""
+    """Draw one bar per stage while the block runs, if stderr is a terminal."""
+    # Shares, not counts: a stage that runs once per subspace counts every vector several times.
     columns = (
         TextColumn("{task.description:<26}"),
         BarColumn(bar_width=30),
-        MofNCompleteColumn(),
+        TaskProgressColumn(),
         TimeElapsedColumn(),
     )
-    progress = Progress(*columns, console=Console(stderr=True))
+    console = Console(stderr=True)
+    progress = Progress(*columns, console=console, disable=not console.is_terminal)
     with progress, on_progress(_bars(progress)):
         yield
 

@@ -9,6 +9,9 @@ from unpermute._validation import Integral, Interval, Real, check_rank, validate
 
 __all__ = ["make_permuted_subspaces"]
 
+# Noise beyond this leaves no digit of the vector in a float64.
+_LOWEST_SNR_DB = -300.0
+
 
 @validate_params(
     {
@@ -18,7 +21,7 @@ __all__ = ["make_permuted_subspaces"]
         "rank": [Interval(Integral, 1, None, closed="left"), "array-like"],
         "outlier_ratio": [Interval(Real, 0, 1, closed="both")],
         "shuffled_ratio": [Interval(Real, 0, 1, closed="both")],
-        "snr_db": [Interval(Real, None, np.inf, closed="right"), None],
+        "snr_db": [Interval(Real, _LOWEST_SNR_DB, np.inf, closed="both"), None],
         "affine": ["boolean"],
         "missing_ratio": [Interval(Real, 0, 1, closed="left")],
         "n_permutation_groups": [Interval(Integral, 1, None, closed="left"), None],
@@ -77,7 +80,7 @@ def make_permuted_subspaces(
         some of them may keep their place.
     snr_db : float or None, default=40.0
         Length of a vector over the length of the noise added to it after the shuffle, in decibels.
-        None or infinity: no noise.
+        At least -300; None or infinity: no noise.
     affine : bool, default=False
         Whether the subspaces have an offset.
     missing_ratio : float, default=0.0

@@ -32,6 +32,7 @@ CERTAIN = 15.0
 def certify(Y, basis, offset, blocks, coefficients, *, n_jobs=None):
     """Evidence of given coefficients, and the mean square residual at it, for every vector."""
     evidence, residual = np.zeros(len(Y)), np.zeros(len(Y))
+    basis = np.ascontiguousarray(basis)
     null, ways = null_scales(Y, basis, offset, blocks), log_moves(blocks)
 
     def run(start, stop):

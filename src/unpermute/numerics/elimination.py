@@ -76,6 +76,7 @@ def eliminate(Y, basis, schedule, *, stage, n_jobs=None):
         Whether the entries that remain determine the coefficients. Where they do not, coefficients
         without information are 0.
     """
+    basis = np.ascontiguousarray(basis)
     n, rank = len(Y), basis.shape[1]
     coefficients, distance = np.empty((n, rank)), np.empty(n)
     determined = np.empty(n, dtype=np.bool_)

@@ -31,7 +31,7 @@ _NEGLIGIBLE = 1e-12
 _PROFILE_TOL, _PROFILE_ITER, _PROFILE_FLOOR = 1e-6, 30, 1e-6
 
 
-def irls_basis(X, rank, *, affine=False, tol=1e-8, max_iter=200):
+def irls_basis(X, rank, *, affine=False, tol=1e-7, max_iter=200):
     """Least-distances subspace by iteratively reweighted least squares.
 
     Repeats ``w_i = 1 / max(d_i, δ)``, with d_i the distance of x_i to the subspace, and
@@ -52,7 +52,7 @@ def irls_basis(X, rank, *, affine=False, tol=1e-8, max_iter=200):
         Whether the subspace may miss the origin. Lengths are then taken from the geometric median
         of the vectors, and ω_i = 1 / max(length, median length): far vectors are pulled in, but
         near ones, whose direction is mostly noise, are not stretched.
-    tol : float, default=1e-8
+    tol : float, default=1e-7
         Stop when a round lowers the mean distance (of unit vectors) by no more than this.
     max_iter : int, default=200
         Most rounds.

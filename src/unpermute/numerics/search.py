@@ -46,6 +46,7 @@ _BEYOND_DOUBT = 2.0
 _MAX_STARTS = 30000
 # Starts per batch, those that are followed to convergence, and those that steer the sampling.
 _BATCH, _FOLLOWED, _ELITE = 60, 12, 6
+_FEW_STEPS, _MANY_STEPS = 3, 60
 _LEARNING_RATE = 0.6
 # Batches after which an arm forgets what it has learned: by then it repeats itself.
 _ROUNDS = 16
@@ -54,7 +55,7 @@ _LEVELS = 8
 # Vectors longer than this have entries in place to spare: fewer sizes will do.
 _LONG = 1000
 # Shares of the entries assumed in place, one arm of the search each. A share 15% off still works.
-_SHARES = np.array([0.84, 0.7, 0.58, 0.48, 0.4, 0.33])
+_SHARES = (0.84, 0.7, 0.58, 0.48, 0.4, 0.33)
 # Starts from random permutations are hopeless in more dimensions than this.
 _MAX_RANK_FULLY_SHUFFLED = 8
 # They learn nothing from one another, so it takes more of them.
@@ -78,7 +79,7 @@ def search_vectors(
     shuffled_ratio, noise_scale : float or None
         If known.
     max_starts : int or None
-        Budget per vector; 0: the robust start alone.
+        Budget per vector, up to the next full turn of the arms; 0: the robust start alone.
     seed, n_jobs, stage
         Of the random starts; threads; name under which progress is reported.
 
@@ -91,6 +92,8 @@ def search_vectors(
     n_starts : ndarray of int of shape (n_vectors,)
     """
     n, rank = len(Y), basis.shape[1]
+    # In C order: numba would compile everything again for another layout.
+    basis = np.ascontiguousarray(basis)
     coefficients, evidence = np.zeros((n, rank)), np.zeros(n)
     n_starts, certain = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)
     null, ways = null_scales(Y, basis, offset, blocks), log_moves(blocks)
@@ -100,97 +103,68 @@ def search_vectors(
 
     def run(start, stop):
         for j in range(start, stop):
-            evidence[j], n_starts[j], certain[j] = _search_vector(
-                Y[j], basis, offset, null[j], ways, blocks, noise, ratio, budget, seed,
-                coefficients[j],
-            )  # fmt: skip
+            coefficients[j], certain[j], evidence[j], n_starts[j] = _search_vector(
+                Y[j], basis, offset, null[j], ways, blocks, noise, ratio, budget, seed
+            )
 
     map_blocks(run, n, block=8, stage=stage, n_jobs=n_jobs)
     return coefficients, certain, evidence, n_starts
 
 
-@njit(cache=True, nogil=True)
-def _search_vector(y, U, b, null, ways, blocks, noise, ratio, max_starts, seed, x_best):
-    """Search one vector; writes x_best, returns evidence, number of starts, and if certified."""
+def _search_vector(y, U, b, null, ways, blocks, noise, ratio, max_starts, seed):
+    """Search one vector; returns coefficients, if they are certain, evidence, number of starts."""
     rank = U.shape[1]
     shift, order_y, largest = prepare(y, blocks)
-    if null <= 1e-24 * largest * largest or largest == 0.0 or len(order_y) <= rank:
+    work, x = workspace(*U.shape), np.empty(rank)
+    degrees = len(order_y) - rank
+    if null <= 1e-24 * largest * largest or largest == 0.0 or degrees <= 0:
         # Nothing depends on the order: the zero vector, equal entries, or too few of them.
-        _, _, _, _, _, _, _, _, gram, factor, ones = workspace(len(y), rank)
-        least_squares(U, b, y, ones, order_y, len(order_y), x_best, gram, factor)
-        return 0.0, 0, False
-    return _search_ordered(
-        y, U, b, null, ways, shift, order_y, noise, ratio, max_starts, seed, x_best
-    )
-
-
-@njit(cache=True, nogil=True)
-def _search_ordered(y, U, b, null, ways, shift, order_y, noise, ratio, max_starts, seed, x_best):
-    n, rank = U.shape
-    n_observed = len(order_y)
-    work = workspace(n, rank)
-    x = np.empty(rank)
-    state = np.array([seed], dtype=np.uint64)
-    degrees = n_observed - rank
+        gram, factor, ones = work[-3:]
+        least_squares(U, b, y, ones, order_y, len(order_y), x, gram, factor)
+        return x, False, 0.0, 0
     floor = noise * noise * degrees * (1.0 + 4.0 * math.sqrt(2.0 / degrees))
     if noise == 0.0:
         floor = _DOWN_AT_NOISE * null * degrees
     enough = _BEYOND_DOUBT * degrees
 
-    probability = np.empty(n)
+    probability = np.empty(len(y))
     _robust_regression(y, U, b, order_y, x, probability, work)
     best, residual = _polish(y, U, b, null, ways, shift, order_y, x, enough, work)
-    for a in range(rank):
-        x_best[a] = x[a]
-    if best >= CERTAIN and residual <= floor:
-        return best, 0, True
-
-    arms = _arms(n_observed, rank, ratio)
-    probabilities = np.empty((len(arms), n))
-    n_rounds = 0
+    x_best, n_starts = x.copy(), 0
+    certain = best >= CERTAIN and residual <= floor
+    arms = _arms(len(order_y), rank, ratio)
+    learned = np.empty((len(arms), len(y)))
     starts, costs = np.empty((_BATCH, rank)), np.empty(_BATCH)
-    n_starts = 0
-    while n_starts < max_starts:
-        for arm in range(len(arms)):
-            if n_rounds % _ROUNDS == 0:
-                for i in range(n):
-                    probabilities[arm, i] = probability[i]
-            lowest = _batch(
-                y, U, b, arms[arm], shift, order_y, probabilities[arm], starts, costs, state, work
-            )
-            n_starts += _BATCH
-            for a in range(rank):
-                x[a] = starts[lowest, a]
-            evidence, residual = evaluate(y, U, b, null, ways, shift, order_y, x, work)
-            if evidence > min(best, CERTAIN / 2):
-                evidence, residual = _polish(y, U, b, null, ways, shift, order_y, x, enough, work)
-            if evidence > best:
-                best = evidence
-                for a in range(rank):
-                    x_best[a] = x[a]
-                if best >= CERTAIN and residual <= floor:
-                    return best, n_starts, True
-        n_rounds += 1
-    return best, n_starts, False
+    state = np.array([seed], dtype=np.uint64)
+    while not certain:
+        n_rounds, arm = divmod(n_starts // _BATCH, len(arms))
+        if arm == 0 and n_starts >= max_starts:  # all arms had their turn
+            break
+        if n_rounds % _ROUNDS == 0:
+            learned[arm] = probability
+        lowest = _batch(
+            y, U, b, arms[arm], shift, order_y, learned[arm], starts, costs, state, work
+        )
+        n_starts += _BATCH
+        x = starts[lowest].copy()
+        evidence, residual = evaluate(y, U, b, null, ways, shift, order_y, x, work)
+        if evidence > min(best, CERTAIN / 2):
+            evidence, residual = _polish(y, U, b, null, ways, shift, order_y, x, enough, work)
+        if evidence > best:
+            best, x_best = evidence, x
+            certain = best >= CERTAIN and residual <= floor
+    return x_best, certain, best, n_starts
 
 
-@njit(cache=True, nogil=True)
 def _arms(n_observed, rank, ratio):
     """Numbers of entries assumed in place."""
     if ratio >= 0.0:
-        return np.array([round((1.0 - ratio) * n_observed)])
-    arms = np.empty(len(_SHARES) + _FULLY_SHUFFLED_ARMS, dtype=np.int64)
-    size = 0
-    for share in _SHARES:
-        h = round(share * n_observed)
-        if h >= rank + 3:
-            arms[size] = h
-            size += 1
-    if rank <= _MAX_RANK_FULLY_SHUFFLED or size == 0:
-        for _ in range(_FULLY_SHUFFLED_ARMS):
-            arms[size] = 0
-            size += 1
-    return arms[:size]
+        return [round((1.0 - ratio) * n_observed)]
+    arms = [round(share * n_observed) for share in _SHARES]
+    arms = [h for h in arms if h >= rank + 3]
+    if rank <= _MAX_RANK_FULLY_SHUFFLED or not arms:
+        arms += [0] * _FULLY_SHUFFLED_ARMS
+    return arms
 
 
 @njit(cache=True, nogil=True)
@@ -290,11 +264,11 @@ def _batch(y, U, b, n_stay, shift, order_y, probability, starts, costs, state, w
             _random_permutation_start(y, U, b, order_y, x, state, work)
         else:
             _sample_start(y, U, b, n_stay, order_y, probability, x, state, work)
-        costs[s] = _settle(y, U, b, n_stay, shift, order_y, x, work, 3)
+        costs[s] = _settle(y, U, b, n_stay, shift, order_y, x, work, _FEW_STEPS)
     order = np.argsort(costs)
     for a in range(_FOLLOWED):
         s = order[a]
-        costs[s] = _settle(y, U, b, n_stay, shift, order_y, starts[s], work, 60)
+        costs[s] = _settle(y, U, b, n_stay, shift, order_y, starts[s], work, _MANY_STEPS)
     order = np.argsort(costs)
     if n_stay > 0:
         _learn(y, U, b, n_stay, shift, order_y, probability, starts, order, work)
