@@ -22,7 +22,7 @@ __all__ = ["FoundVectors", "RecoveryClassifier", "recover_everywhere"]
 
 _FEW_STARTS = 120
 # Subspaces that get the full budget.
-_FINALISTS = 2
+_FINALISTS = 3
 
 
 class RecoveryClassifier(EliminationClassifier):
@@ -203,12 +203,15 @@ def recover_everywhere(Y, bases, offsets, *, noise_scale, max_starts, seed, n_jo
     for position in range(n_subspaces):
         rows = np.flatnonzero(~found.certain)
         attempt(rows, order[rows, position], 0)
-    rows = np.flatnonzero(~found.certain)
+    if max_starts == 0:
+        return found
     if n_subspaces > 1:
         for k in range(n_subspaces):
             rows = np.flatnonzero(~found.certain)
             attempt(rows, np.full(len(rows), k), _FEW_STARTS)
-    best = np.argsort(-found.evidence, axis=1)
+    # Evidence and distance err on different vectors: by the sum of both ranks.
+    ranks = np.argsort(np.argsort(-found.evidence, axis=1), axis=1) + np.argsort(order, axis=1)
+    best = np.argsort(ranks, axis=1, kind="stable")
     for position in range(min(_FINALISTS, n_subspaces)):
         rows = np.flatnonzero(~found.certain)
         attempt(rows, best[rows, position], max_starts)

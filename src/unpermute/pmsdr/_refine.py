@@ -27,6 +27,8 @@ _MAX_SETTLES = 10
 _DEVIATIONS = 6.0
 # Singular values above the largest that noise alone would have, by this factor, are signal.
 _ABOVE_NOISE = 1.3
+# Share of recovered vectors below which more starts are not spent on helping the fit.
+_WORTH_IT = 0.1
 # Two clusters are one if so many members of the smaller lie within the noise of the larger.
 _SHARED = 0.8
 # A direction that a single vector defines says nothing about that vector.
@@ -291,7 +293,7 @@ class Refiner:
     def add_recovered(self, max_starts, *, seed, n_jobs):
         """Recover the vectors that are not clean, and fit the subspaces again with those certain.
 
-        Returns whether any vector is still uncertain.
+        Returns whether it is worth going on: some are still uncertain, but not nearly all.
         """
         rows = np.flatnonzero(self.labels < 0)
         if len(rows) == 0:
@@ -316,7 +318,7 @@ class Refiner:
             restored, labels, self.ranks, method="svd", affine=self.options["affine"]
         )
         self.n_members = np.bincount(labels[labels >= 0], minlength=len(self.ranks))
-        return not found.certain.all()
+        return _WORTH_IT < found.certain.mean() < 1.0
 
     def description_length(self):
         """Nats to describe the matrix by these subspaces, up to what all descriptions share.
