@@ -1,6 +1,7 @@
 """The estimator: parameters, stages in order, fitted attributes."""
 
 import logging
+import warnings
 from typing import ClassVar
 
 import numpy as np
@@ -421,10 +422,12 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             members, suggested = labels >= 0, self._suggested
             for count in suggested:
                 labels = np.full(len(X), -1)
-                try:
-                    labels[members] = self._fit_subspaces(filled[members], count)
-                except ValueError:  # a cluster too small for its rank: not a plausible number
-                    continue
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # it is only a suggestion
+                    try:
+                        labels[members] = self._fit_subspaces(filled[members], count)
+                    except ValueError:  # a cluster too small for its rank: not plausible
+                        continue
                 other = self._settle(X, labels)
                 if other.description_length() < refiner.description_length():
                     refiner = other

@@ -225,6 +225,8 @@ def merge_equal(X, labels, subspaces, noise, rounding):
     sizes = np.bincount(labels[labels >= 0], minlength=len(ranks))
     for k in np.lexsort((-sizes, -ranks)):
         members = labels == k
+        if not members.any():
+            continue
         for other in kept:
             limit = clean_limit(noise, n_features - ranks[other], rounding)
             if np.mean(distances[members, other] <= 1.5 * limit) > _SHARED:
@@ -265,6 +267,7 @@ class Refiner:
         self.options = {"method": method, "affine": affine, "rounding": rounding}
         self.incomplete = bool(np.isnan(X).any())
         self.subspaces = Subspaces([], [], [])
+        self.sizes = self._count(labels)
 
     def settle(self):
         """Refine until members, dimensions and number of subspaces no longer change."""
@@ -286,6 +289,7 @@ class Refiner:
                 self.ranks = estimate_ranks(
                     filled, self.labels, self.subspaces, self.noise, self.options["affine"]
                 )
+            self.sizes = self._count(self.labels)
             same = before[0] == self.ranks and np.array_equal(before[1], self.labels)
             if same and not self.incomplete:
                 break
@@ -317,7 +321,7 @@ class Refiner:
         self.subspaces = fit_members(
             restored, labels, self.ranks, method="svd", affine=self.options["affine"]
         )
-        self.n_members = np.bincount(labels[labels >= 0], minlength=len(self.ranks))
+        self.sizes = self._count(labels)
         return _WORTH_IT < found.certain.mean() < 1.0
 
     def description_length(self):
@@ -341,10 +345,11 @@ class Refiner:
 
     def _inflation(self):
         """How much the uncertainty of the bases adds to the noise of a vector that did not help."""
-        sizes = getattr(self, "n_members", None)
-        if sizes is None:
-            sizes = np.bincount(self.labels[self.labels >= 0], minlength=len(self.ranks))
-        return float(np.sqrt(1.0 + 2.0 * np.max(np.array(self.ranks) / np.maximum(sizes, 1))))
+        shares = np.array(self.ranks) / np.maximum(self.sizes, 1)
+        return float(np.sqrt(1.0 + 2.0 * np.max(shares)))
+
+    def _count(self, labels):
+        return np.bincount(labels[labels >= 0], minlength=len(self.ranks))
 
     def _fit(self, filled):
         self.subspaces = fit_members(
