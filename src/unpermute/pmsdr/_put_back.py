@@ -16,6 +16,8 @@ __all__ = ["Repaired", "put_back"]
 # certify its answer. Longer vectors cost more per start and need fewer: if the robust start does
 # not find them, hardly anything does.
 _MAX_STARTS = 2000
+# Differences of evidence, in nats, that mean little where nothing is certified.
+_DOUBT = 4.0
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ def _enter(repaired, rows, result, certain, output, problem, fallback):
 def _fallback(problem, found, mine, bases, offsets):
     """Mean of the projections on all subspaces, weighed by their evidence: never a wild guess."""
     evidence = found.evidence[mine]
-    weights = np.exp(evidence - evidence.max(axis=1, keepdims=True))
+    weights = np.exp((evidence - evidence.max(axis=1, keepdims=True)) / _DOUBT)
     weights /= weights.sum(axis=1, keepdims=True)
     Y = np.where(np.isnan(problem.Y), 0.0, problem.Y)
     total = np.zeros_like(Y)

@@ -7,10 +7,12 @@ that took part in the fit is too small by :math:`\sqrt{1 - h_j}`, that of any ot
 :math:`\sqrt{1 + h_j}`. What remains, divided by the noise, is a χ variable.
 """
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import chi2
+from sklearn.exceptions import ConvergenceWarning
 
 from unpermute.classify._recovery import recover_everywhere
 from unpermute.numerics.elimination import eliminate
@@ -271,6 +273,12 @@ class Refiner:
 
     def settle(self):
         """Refine until members, dimensions and number of subspaces no longer change."""
+        with warnings.catch_warnings():
+            # Fits on the way need not converge: what counts is that the members no longer change.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            self._settle()
+
+    def _settle(self):
         for _ in range(_MAX_SETTLES):
             before = list(self.ranks), self.labels.copy()
             filled = fill_missing(self.X, self.subspaces.bases, self.subspaces.offsets)
