@@ -11,7 +11,7 @@ kernels; the diagonal of `factor` holds reciprocals.
 import numpy as np
 from numba import njit
 
-__all__ = ["DONE", "FAST", "FULL", "RUNNING", "dot", "local_search"]
+__all__ = ["DONE", "FAST", "FULL", "RUNNING", "dot", "local_search", "refine"]
 
 RUNNING, DONE, FULL = 0, 1, 2
 # Sums may be reordered (for SIMD); NaN and infinity keep their meaning.
@@ -66,7 +66,6 @@ def local_search(
         if not inside[entering]:
             blocked = entering
     _update_residual(X, j, active, coef, size, residual)
-    _refine(X, j, residual, threshold, ridge, active, sign, coef, factor, size, trial)
     return status, size
 
 
@@ -177,14 +176,19 @@ def _update_residual(X, j, active, coef, size, residual):
 
 
 @njit(cache=True, nogil=True)
-def _refine(X, j, residual, threshold, ridge, active, sign, coef, factor, size, step):
-    """One Newton step on the active set removes the rounding left by the updates."""
+def refine(X, j, residual, threshold, ridge, active, sign, coef, factor, size):
+    """One Newton step on the active set removes the rounding left by the updates.
+
+    Changes coefficients and residual; returns False, and changes nothing, if a sign would change.
+    """
+    step = np.empty(size)
     for a in range(size):
         step[a] = dot(X[active[a]], residual) - ridge * coef[a] - threshold * sign[a]
     _solve(factor, size, step)
     for a in range(size):
         if (coef[a] + step[a]) * sign[a] <= 0.0:
-            return
+            return False
     for a in range(size):
         coef[a] += step[a]
     _update_residual(X, j, active, coef, size, residual)
+    return True

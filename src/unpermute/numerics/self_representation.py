@@ -30,7 +30,7 @@ import numpy as np
 from numba import njit
 from scipy import sparse
 
-from unpermute.numerics.active_set import DONE, FAST, FULL, RUNNING, dot, local_search
+from unpermute.numerics.active_set import DONE, FAST, FULL, RUNNING, dot, local_search, refine
 from unpermute.numerics.parallel import map_blocks
 from unpermute.numerics.result import SolverResult, warn_not_converged
 
@@ -211,12 +211,21 @@ def _advance(
         n_candidates, worst = _violators(
             X, residual[s], correlation[row], bound, limit, active[s], size[s], candidates
         )
-        stationarity = _stationarity(
-            X, residual[s], threshold[s], ridge[s], active[s], sign[s], coef[s], size[s]
-        )
-        kkt[s] = max(max(worst - threshold[s], 0.0), stationarity) / threshold[s]
+        kkt[s] = max(worst - threshold[s], 0.0) / threshold[s]
         if n_candidates == 0:
+            error = _stationarity(
+                X, residual[s], threshold[s], ridge[s], active[s], sign[s], coef[s], size[s]
+            )
+            kkt[s] = max(kkt[s], error / threshold[s])
             status[s] = DONE
+            # Rounding of the updates: mended by one step, and checked again in the next round.
+            if kkt[s] > tol and refine(
+                X, j, residual[s], threshold[s], ridge[s], active[s], sign[s], coef[s],
+                factor[s], size[s],
+            ):  # fmt: skip
+                status[s] = RUNNING
+                for d in range(n_features):
+                    residual32[s, d] = residual[s, d]
             continue
         status[s], size[s] = local_search(
             X, j, residual[s], threshold[s], ridge[s], limit, active[s], sign[s], coef[s],
