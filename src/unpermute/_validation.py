@@ -14,7 +14,6 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import (
     HasMethods,
     Interval,
-    Options,
     StrOptions,
     validate_params,
 )
@@ -24,7 +23,6 @@ __all__ = [
     "HasMethods",
     "Integral",
     "Interval",
-    "Options",
     "Real",
     "StrOptions",
     "check_basis",

@@ -19,7 +19,13 @@ from numba import njit
 
 from unpermute.numerics.parallel import map_blocks
 
-__all__ = ["eliminate", "elimination_schedule"]
+__all__ = [
+    "add_outer",
+    "dot",
+    "eliminate",
+    "elimination_schedule",
+    "solve_positive_definite",
+]
 
 # A pivot below this share of the trace of the Gram matrix is what rounding leaves of zero: the
 # squares of up to thousands of entries are added and subtracted again.
@@ -138,7 +144,7 @@ def _fill_gram(rows, size, gram):
     """
     gram.fill(0.0)
     for i in range(size):
-        _add_outer(gram, rows[i], 1.0)
+        add_outer(gram, rows[i], 1.0)
     floor = 1e-300
     for a in range(len(gram)):
         floor += _NO_INFORMATION * gram[a, a]
@@ -150,7 +156,7 @@ def _least_squares_step(rows, y, size, factor, x, residual, step):
     """Add to x the least-squares solution for the current residual; update the residual."""
     rank = len(x)
     for i in range(size):
-        residual[i] = y[i] - _dot(rows[i], x)
+        residual[i] = y[i] - dot(rows[i], x)
     step.fill(0.0)
     for i in range(size):
         for a in range(rank):
@@ -159,11 +165,11 @@ def _least_squares_step(rows, y, size, factor, x, residual, step):
     for a in range(rank):
         x[a] += step[a]
     for i in range(size):
-        residual[i] = y[i] - _dot(rows[i], x)
+        residual[i] = y[i] - dot(rows[i], x)
 
 
 @njit(cache=True, nogil=True)
-def _solve_positive_definite(gram, b):
+def solve_positive_definite(gram, b):
     """Solve gram x = b in place by Cholesky; directions without information are damped."""
     factor = np.empty_like(gram)
     floor = 1e-300
@@ -242,12 +248,12 @@ def _drop_worst(rows, y, residual, size, count, gram, factor, floor, work):
             break
         _copy(rows[worst], work)
         _forward(factor, work)
-        spent += _dot(work, work)
-        _add_outer(gram, rows[worst], -1.0)
+        spent += dot(work, work)
+        add_outer(gram, rows[worst], -1.0)
         if spent > 0.99:
             spent = 0.0
             if _cholesky(gram, floor, np.inf, factor) > missing:
-                _add_outer(gram, rows[worst], 1.0)
+                add_outer(gram, rows[worst], 1.0)
                 _cholesky(gram, floor, np.inf, factor)
                 residual[worst] = 0.0
                 continue
@@ -279,7 +285,7 @@ def _count_infinite(factor):
 
 
 @njit(cache=True, nogil=True)
-def _add_outer(gram, row, weight):
+def add_outer(gram, row, weight):
     """Add weight · row rowᵀ to gram."""
     for a in range(len(row)):
         for c in range(len(row)):
@@ -294,7 +300,7 @@ def _copy(source, target):
 
 
 @njit(cache=True, nogil=True)
-def _dot(a, b):
+def dot(a, b):
     total = 0.0
     for i in range(len(a)):
         total += a[i] * b[i]
@@ -306,7 +312,7 @@ def _cosine_distance(rows, y, size, x):
     """1 − cos = ρ / (1 + √(1 − ρ)) with ρ the squared relative residual: no cancellation."""
     error, length = 0.0, 0.0
     for i in range(size):
-        error += (y[i] - _dot(rows[i], x)) ** 2
+        error += (y[i] - dot(rows[i], x)) ** 2
         length += y[i] ** 2
     if length == 0.0:
         return 0.0

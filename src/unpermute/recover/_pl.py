@@ -28,7 +28,7 @@ doi:10.1080/10618600.2020.1870482.
 import numpy as np
 from numba import njit
 
-from unpermute.numerics.elimination import _add_outer, _dot, _solve_positive_definite
+from unpermute.numerics.elimination import add_outer, dot, solve_positive_definite
 from unpermute.numerics.parallel import map_blocks
 from unpermute.numerics.result import warn_not_converged
 from unpermute.recover._l1 import l1_coefficients
@@ -218,7 +218,7 @@ def _start_noise(residual, rank):
 @njit(cache=True, nogil=True)
 def _residual(rows, y, size, x, residual):
     for i in range(size):
-        residual[i] = y[i] - _dot(rows[i], x)
+        residual[i] = y[i] - dot(rows[i], x)
 
 
 @njit(cache=True, nogil=True)
@@ -246,9 +246,9 @@ def _weighted_step(rows, residual, size, weight, gram, step, x):
     gram.fill(0.0)
     step.fill(0.0)
     for i in range(size):
-        _add_outer(gram, rows[i], weight[i])
+        add_outer(gram, rows[i], weight[i])
         for a in range(len(x)):
             step[a] += weight[i] * rows[i, a] * residual[i]
-    _solve_positive_definite(gram, step)
+    solve_positive_definite(gram, step)
     for a in range(len(x)):
         x[a] += step[a]
