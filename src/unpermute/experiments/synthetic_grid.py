@@ -76,6 +76,7 @@ def run_cell(n_subspaces, rank, shuffled_ratio, seed, make_model=paper_method):
         X_fixed = model.fit_transform(data.X)
     seconds = time.perf_counter() - start
     detected = model.outlier_mask_
+    moved = np.take_along_axis(data.X, model.permutations_, axis=1)
     return {
         "n_subspaces": n_subspaces,
         "rank": rank,
@@ -85,6 +86,8 @@ def run_cell(n_subspaces, rank, shuffled_ratio, seed, make_model=paper_method):
         "RE_refined": recovery_error(
             data.X_clean, X_fixed, mask=mask, refined=True, labels=data.labels, rank=rank
         ),
+        "RE_observed": recovery_error(data.X_clean, data.X, mask=mask),
+        "RE_values": recovery_error(data.X_clean, moved, mask=mask),
         "CE_recon": outlier_classification_error(
             data.labels, model.labels_, outlier_mask=mask, outlier_mask_pred=detected
         ),

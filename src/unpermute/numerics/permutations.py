@@ -29,9 +29,9 @@ def match_values(Y, fitted, *, noise_scale=None, blocks=None, n_jobs=None):
     ----------
     Y, fitted : ndarray of shape (n_vectors, n_features)
         Observed and fitted vectors. A NaN in `Y` goes to a place that no value fits.
-    noise_scale : float or None
-        Standard deviation of the noise of an entry. The misfit of the sorted values is used
-        where it is larger: then the fitted vector is not better than that.
+    noise_scale : float, ndarray of shape (n_vectors,) or None
+        Standard deviation of the noise of an entry, the same for all vectors or not. The misfit
+        of the sorted values is used where it is larger: then the fitted vector is not better.
     blocks : ndarray of int of shape (n_features,) or None
         Entries only move within their block.
     n_jobs : int or None
@@ -54,12 +54,12 @@ def match_values(Y, fitted, *, noise_scale=None, blocks=None, n_jobs=None):
     """
     permutations = np.empty(Y.shape, dtype=np.int64)
     cost = np.empty(len(Y))
-    noise = 0.0 if noise_scale is None else float(noise_scale)
+    noise = np.broadcast_to(0.0 if noise_scale is None else noise_scale, len(Y))
     blocks = np.zeros(Y.shape[1], dtype=np.int64) if blocks is None else blocks
 
     def run(start, stop):
         for j in range(start, stop):
-            cost[j] = _match_vector(Y[j], fitted[j], noise, blocks, permutations[j])
+            cost[j] = _match_vector(Y[j], fitted[j], float(noise[j]), blocks, permutations[j])
 
     map_blocks(run, len(Y), block=256, stage="match", n_jobs=n_jobs)
     return permutations, cost

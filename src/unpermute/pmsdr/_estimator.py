@@ -30,7 +30,8 @@ from unpermute._validation import (
 from unpermute.classify._elimination import elimination_distances
 from unpermute.numerics.parallel import one_blas_thread
 from unpermute.numerics.subspaces import BASIS_METHODS, fit_subspaces
-from unpermute.pmsdr._put_back import put_back
+from unpermute.pmsdr._peers import choose_peers, noise_differs
+from unpermute.pmsdr._put_back import Repaired, put_back
 from unpermute.pmsdr._refine import Refiner, distances_as_they_stand, fill_missing
 from unpermute.pmsdr._stages import CLUSTERERS, cluster, detect, has_no_order, match_ranks
 from unpermute.recover._recover import METHODS as RECOVERERS
@@ -46,6 +47,8 @@ _CLEAN_DEVIATIONS = 6.0
 _ROUNDING = 1e-8
 # Starts per vector when recovered vectors are to help the fit, a few first.
 _REFINEMENT_STARTS = (0, 600)
+# More vectors tell a common noise from their own; to judge each by all others would take long.
+_FEW = 100
 
 
 class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator):
@@ -252,6 +255,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         """
         X = validate_vectors(self, X, min_vectors=2, min_features=2, allow_nan=True)
         self._forget()
+        self._peers = None
         self._check_sizes(*X.shape)
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with one_blas_thread():
@@ -320,12 +324,13 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         Returns
         -------
         scores : ndarray of shape (n_vectors,)
-            Minus the root mean square residual of an entry; larger is more normal.
+            Larger is more normal: minus the root mean square residual of an entry, or, for few
+            vectors with noise of their own, the share of the entries that are in place.
         """
         check_is_fitted(self, "permutations_")
         X = validate_vectors(self, X, reset=False, allow_nan=True)
         with one_blas_thread():
-            return -distances_as_they_stand(X, self.bases_, self.offsets_).min(axis=1)
+            return self._scores(X)[0]
 
     def decision_function(self, X):
         """Return the score less its threshold: negative for permuted vectors.
@@ -418,6 +423,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     def _refine(self, X, filled, labels):
         """Select members and fit subspaces until nothing changes; recovered vectors help."""
         refiner = self._settle(X, labels)
+        seemed_clean = labels >= 0
         if self.n_subspaces is None and np.ndim(self.rank) == 0:
             members, suggested = labels >= 0, self._suggested
             for count in suggested:
@@ -431,7 +437,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
                 other = self._settle(X, labels)
                 if other.description_length() < refiner.description_length():
                     refiner = other
-        if self.recoverer == "search":
+        self._choose_peers(X, refiner, seemed_clean)
+        if self.recoverer == "search" and self._peers is None:
             for budget in _REFINEMENT_STARTS:
                 if not refiner.add_recovered(budget, seed=self._seed, n_jobs=self.n_jobs):
                     break
@@ -440,8 +447,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         self.ranks_ = np.array([basis.shape[1] for basis in self.bases_])
         self.noise_scale_ = refiner.noise
         self._log("refine: %d subspaces of ranks %s", self.n_subspaces_, self.ranks_)
-        self.offset_ = -refiner.limit()
-        if self.contamination != "auto":
+        self.offset_ = -refiner.limit() if self._peers is None else self._peers.limit
+        if self.contamination != "auto" and self._peers is None:
             movable = X[~has_no_order(X)]
             scores = distances_as_they_stand(movable, self.bases_, self.offsets_).min(axis=1)
             scores.sort()
@@ -452,10 +459,32 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             filled = fill_missing(X, self.bases_, self.offsets_)
             self.classifier_ = clone(self.classifier, safe=False).fit(filled[~mask], nearest[~mask])
 
+    def _choose_peers(self, X, refiner, seemed_clean):
+        """Let few vectors with noise of their own judge each other."""
+        self._peers = None
+        movable = ~has_no_order(X)
+        if len(X) >= min(X.shape[1], _FEW) or not (seemed_clean & movable).any():
+            return
+        n_degrees = X.shape[1] - max(refiner.ranks)
+        if not noise_differs(refiner.distances_of(seemed_clean & movable), n_degrees):
+            return
+        filled = fill_missing(X, refiner.subspaces.bases, refiner.subspaces.offsets)[movable]
+        count = None
+        if self.contamination != "auto":
+            count = resolve_contamination(self.contamination, len(filled))
+        self._peers = choose_peers(filled, count, n_jobs=self.n_jobs)
+
+    def _scores(self, X):
+        """How normal every vector is, and its distance from every subspace."""
+        distances = distances_as_they_stand(X, self.bases_, self.offsets_)
+        if self._peers is not None:
+            return self._peers.shares(X, n_jobs=self.n_jobs), distances
+        return -distances.min(axis=1), distances
+
     def _nearest(self, X):
         """Whether a vector is permuted, and the nearest subspace (−1: still to be classified)."""
-        distances = distances_as_they_stand(X, self.bases_, self.offsets_)
-        mask = (-distances.min(axis=1) < self.offset_) & ~has_no_order(X)
+        scores, distances = self._scores(X)
+        mask = (scores < self.offset_) & ~has_no_order(X)
         return mask, np.where(mask, -1, distances.argmin(axis=1))
 
     def _repair(self, X, mask, labels):
@@ -471,6 +500,11 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
 
     def _put_back(self, X, mask, labels):
         """Stages 3 and 4 for the vectors of `mask`."""
+        if self._peers is not None:
+            return self._peers.put_back(
+                Repaired.untouched(X, labels), mask, self.bases_, self.offsets_,
+                output=self.output, min_confidence=self.min_confidence, n_jobs=self.n_jobs,
+            )  # fmt: skip
         return put_back(
             X,
             mask,

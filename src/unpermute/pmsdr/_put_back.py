@@ -39,20 +39,20 @@ class Repaired:
     confidence: np.ndarray
     entry_confidence: np.ndarray
 
+    @classmethod
+    def untouched(cls, X, labels):
+        """Every vector as it stands."""
+        places = np.tile(np.arange(X.shape[1]), (len(X), 1))
+        return cls(X.copy(), labels.copy(), places, np.ones(len(X)), np.ones(X.shape))
+
 
 def put_back(
     X, mask, labels, bases, offsets, *, classify, recoverer, output, min_confidence, noise_scale,
     seed, n_jobs,
 ):  # fmt: skip
     """Classify and recover the vectors of `mask`; all others stay as they are."""
-    n, n_features = X.shape
-    repaired = Repaired(
-        X.copy(),
-        labels.copy(),
-        np.tile(np.arange(n_features), (n, 1)),
-        np.ones(n),
-        np.ones((n, n_features)),
-    )
+    n_features = X.shape[1]
+    repaired = Repaired.untouched(X, labels)
     rows = np.flatnonzero(mask)
     if len(rows) == 0:
         return repaired

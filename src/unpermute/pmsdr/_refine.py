@@ -332,6 +332,12 @@ class Refiner:
         self.sizes = self._count(labels)
         return _WORTH_IT < found.certain.mean() < 1.0
 
+    def distances_of(self, rows):
+        """Distances of vectors to their nearest subspace; rounding counts as one distance."""
+        filled = fill_missing(self.X, self.subspaces.bases, self.subspaces.offsets)
+        distances = relative_distances(filled, self.subspaces, self.labels)[rows].min(axis=1)
+        return np.maximum(distances, self.options["rounding"])
+
     def description_length(self):
         """Nats to describe the matrix by these subspaces, up to what all descriptions share.
 

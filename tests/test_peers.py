@@ -1,0 +1,108 @@
+"""Few vectors with noise of their own: mixture regression, and columns of real tables."""
+
+import numpy as np
+import pytest
+
+from unpermute import PMSDR
+from unpermute.datasets import load_benign_tumours
+from unpermute.numerics.mixture_regression import directions_of, fit_mixtures
+from unpermute.pmsdr._peers import choose_peers, noise_differs
+
+
+@pytest.fixture
+def columns():
+    """Columns of a table with three factors; each has its own noise, the last three are moved."""
+    rng = np.random.default_rng(0)
+    scales = rng.uniform(0.05, 0.4, 12)
+    X = rng.normal(size=(12, 3)) @ rng.normal(size=(3, 300)) + scales[:, None] * rng.normal(
+        size=(12, 300)
+    )
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    Y = X.copy()
+    for j in (9, 10, 11):
+        places = rng.choice(300, 90, replace=False)
+        Y[j, places] = Y[j, rng.permutation(places)]
+    return X, Y
+
+
+def test_weights_tell_the_entries_that_moved(columns):
+    X, Y = columns
+    fit = fit_mixtures(Y[9:], *directions_of(Y[:9]))
+    far = np.abs(X[9:] - Y[9:]) > 6 * fit.noise[:, None]
+    assert far.sum() > 60
+    assert np.mean(fit.weights[far] < 0.5) > 0.95
+    assert np.mean(fit.weights[X[9:] == Y[9:]] > 0.5) > 0.95
+    np.testing.assert_allclose(fit.share, 0.7, atol=0.08)
+    assert np.all(fit.evidence > 20)
+
+
+def test_nothing_is_found_where_nothing_is_in_place(columns):
+    X, _ = columns
+    rng = np.random.default_rng(1)
+    fit = fit_mixtures(rng.permutation(X[9])[None], *directions_of(X[:9]))
+    assert fit.evidence[0] < 5
+
+
+def test_scale_offset_and_missing_entries_do_not_matter(columns):
+    _, Y = columns
+    directions = directions_of(Y[:9])
+    fit = fit_mixtures(Y[9:], *directions)
+    other = fit_mixtures(1e6 * Y[9:] + 3.0, *directions)
+    np.testing.assert_allclose(other.weights, fit.weights, atol=1e-6)
+    holes = Y[9:].copy()
+    holes[:, ::10] = np.nan
+    missing = fit_mixtures(holes, *directions)
+    assert np.all(missing.weights[:, ::10] == 0.0)
+    assert np.all(np.isfinite(missing.predicted))
+    np.testing.assert_allclose(missing.share, fit.share, atol=0.08)
+
+
+def test_long_vectors_are_fitted_like_short_ones():
+    rng = np.random.default_rng(2)
+    factors = rng.normal(size=(3, 9000))
+    X = rng.normal(size=(8, 3)) @ factors + 0.1 * rng.normal(size=(8, 9000))
+    y = X[7].copy()
+    places = rng.choice(9000, 4500, replace=False)
+    y[places] = y[rng.permutation(places)]
+    fit = fit_mixtures(y[None], *directions_of(X[:7]))
+    assert fit.share[0] == pytest.approx(0.5, abs=0.05)
+    assert np.abs(fit.predicted[0] - X[7]).mean() < 0.2
+
+
+@pytest.mark.parametrize("count", [None, 3])
+def test_peers_are_the_clean_vectors(columns, count):
+    X, Y = columns
+    peers = choose_peers(Y, count)
+    np.testing.assert_array_equal(peers.shares(Y) < peers.limit, np.arange(12) >= 9)
+    assert np.all(peers.shares(X[9:]) >= 0.9)
+
+
+def test_a_common_noise_is_recognised():
+    rng = np.random.default_rng(3)
+    common = np.sqrt(rng.chisquare(200, 30) / 200)
+    assert not noise_differs(common, 200)
+    # Permuted vectors that seem clean lie far away, and do not count.
+    assert not noise_differs(np.append(common, [30.0, 40.0, 50.0]), 200)
+    assert noise_differs(common * rng.uniform(0.2, 1.0, 30), 200)
+
+
+@pytest.mark.parametrize("output", ["values", "subspace", "blend"])
+def test_a_real_table_gets_better_and_new_vectors_get_the_same_answer(output):
+    table = load_benign_tumours().data
+    X = (table - table.mean(axis=0)).T
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    X /= lengths
+    rng = np.random.default_rng(4)
+    Y = X.copy()
+    for j in range(1, 30, 2):
+        places = rng.choice(357, 36, replace=False)
+        Y[j, places] = Y[j, rng.permutation(places)]
+    model = PMSDR(1, 4, contamination=15, output=output, random_state=0)
+    fixed = model.fit_transform(Y)
+    before, after = (np.linalg.norm((Z - X) * lengths) for Z in (Y, fixed))
+    assert after < {"values": 0.5, "subspace": 0.7, "blend": 0.3}[output] * before
+    np.testing.assert_allclose(model.transform(Y), fixed, atol=1e-12)
+    moved = np.take_along_axis(Y, model.permutations_, axis=1)
+    np.testing.assert_array_equal(
+        moved[model.status_ == "uncertain"], Y[model.status_ == "uncertain"]
+    )
