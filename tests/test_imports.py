@@ -46,6 +46,15 @@ PROMISED = {
     "unpermute.theory": ["recoverability"],
     "unpermute.classify": ["EliminationClassifier", "RecoveryClassifier"],
     "unpermute.recover": ["recover_vectors"],
+    "unpermute.baselines": [
+        "MRUC",
+        "UPCA",
+        "LowRankRepresentation",
+        "PerSubspace",
+        "RobustKernelPCA",
+        "RobustPCA",
+        "SSCReconstruction",
+    ],
     "unpermute.datasets": [
         "load_benign_tumours",
         "load_student_scores",
