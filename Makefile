@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 help:  ## list the targets
 	@awk -F ':.*  ## ' '/^[a-z]+:.*  ## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.cli  ## shuffle vectors, repair them before your eyes
+demo: $(VENV)/.cli  ## damage a real table, repair it before your eyes
 	@$(BIN)/unpermute demo
 
 test: $(VENV)/.cli,test  ## run the tests and the examples in the docstrings

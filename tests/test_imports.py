@@ -60,6 +60,8 @@ PROMISED = {
         "load_student_scores",
         "make_permuted_subspaces",
     ],
+    "unpermute.table": ["audit", "repair", "scan"],
+    "unpermute.report": ["render_report"],
     "unpermute.metrics": [
         "outlier_classification_error",
         "permutation_error_ratio",

@@ -5,21 +5,55 @@ from typing import Annotated
 import typer
 
 from unpermute import __version__
+from unpermute.cli._errors import one_sentence
+from unpermute.cli._options import (
+    Choice,
+    Force,
+    Json,
+    Learning,
+    Reading,
+    TablePath,
+    with_options,
+)
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Find the vectors whose entries were shuffled, and put every value back.",
+    help="Find the records, columns or signals whose entries were shuffled,"
+    " and put every value back.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
 )
+
+_Model = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Use what was learned before instead of learning. Loading such a file can run code:"
+        " take none from people you do not trust.",
+    ),
+]
+_Changes = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Write a CSV with one line per moved cell.")
+]
+_FailOnFound = Annotated[
+    bool,
+    typer.Option("--fail-on-found", metavar="", help="Exit with 1 if something looks shuffled."),
+]
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"unpermute {__version__}")
         raise typer.Exit()
+
+
+def _tables():
+    """Import the commands for tables, late; say in one sentence what they miss."""
+    with one_sentence():
+        from unpermute.cli import _tables
+    return _tables
 
 
 @app.callback()
@@ -37,11 +71,186 @@ def _options(
 @app.command()
 def demo(
     seed: Annotated[
-        int, typer.Option(min=0, max=2**32 - 1, help="Other numbers draw other vectors.")
+        int, typer.Option(min=0, max=2**32 - 1, help="Other numbers damage other records.")
     ] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Shuffle vectors of a union of subspaces, and repair them before your eyes."""
-    from unpermute.cli import _demo
-
+    """Damage a real table, repair it before your eyes, and write demo-report.html."""
+    with one_sentence():
+        from unpermute.cli import _demo
     _demo.run(seed=seed, as_json=json)
+
+
+@app.command()
+@with_options
+def scan(
+    table: TablePath,
+    reading: Reading,
+    choice: Choice,
+    learning: Learning,
+    model: _Model = None,
+    changes: _Changes = None,
+    fail_on_found: _FailOnFound = False,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Say which records or columns of a table look shuffled; change nothing.
+
+    Examples:
+
+        unpermute scan patients.csv --id patient
+        unpermute scan sensors.parquet --vectors columns --blocks day
+        unpermute scan - --json --fail-on-found < export.csv
+
+    Exits with 0 when done, 1 if --fail-on-found is given and something was found, 2 for bad input.
+    """
+    _tables().run_scan_or_repair(
+        "scan",
+        table,
+        reading,
+        choice,
+        learning,
+        _tables().Outputs(changes=changes),
+        model=model,
+        fail_on_found=fail_on_found,
+        force=force,
+        json=json,
+    )
+
+
+@app.command()
+@with_options
+def repair(
+    table: TablePath,
+    reading: Reading,
+    choice: Choice,
+    learning: Learning,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the repaired table; - prints."),
+    ] = None,
+    changes: _Changes = None,
+    report: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write a report in HTML.")
+    ] = None,
+    save_model: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Keep what was learned, for --model.")
+    ] = None,
+    model: _Model = None,
+    fail_on_found: _FailOnFound = False,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Put shuffled values back where they belong; a dry run unless -o is given.
+
+    Values are moved, never invented: a repaired CSV differs from the table in the moved cells only.
+
+    Examples:
+
+        unpermute repair patients.csv
+        unpermute repair patients.csv -o repaired.csv --changes changes.csv --report report.html
+        unpermute repair new.csv --model learned.joblib -o - | less
+
+    Exits with 0 when done, 1 if --fail-on-found is given and something was found, 2 for bad input.
+    """
+    _tables().run_scan_or_repair(
+        "repair",
+        table,
+        reading,
+        choice,
+        learning,
+        _tables().Outputs(output, changes, report, save_model),
+        model=model,
+        fail_on_found=fail_on_found,
+        force=force,
+        json=json,
+    )
+
+
+@app.command()
+@with_options
+def apply(
+    table: TablePath,
+    changes: Annotated[
+        str, typer.Argument(metavar="CHANGES", help="The list that --changes wrote, as edited.")
+    ],
+    reading: Reading,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the table; - prints it."),
+    ] = None,
+    undo: Annotated[bool, typer.Option("--undo", metavar="", help="Move everything back.")] = False,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Replay a list of changes that a person has edited, or undo it; only check it without -o.
+
+    Examples:
+
+        unpermute apply patients.csv changes.csv -o edited.csv
+        unpermute apply repaired.csv changes.csv --undo -o original.csv
+
+    Exits with 0 when done, 2 for bad input.
+    """
+    _tables().run_apply(table, changes, reading, output=output, undo=undo, force=force, json=json)
+
+
+@app.command()
+@with_options
+def audit(
+    table: TablePath,
+    columns: Annotated[
+        list[str],
+        typer.Option(metavar="A,B", help="Columns that are shuffled before release."),
+    ],
+    reading: Reading,
+    release: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="The release itself; otherwise it is imitated."),
+    ] = None,
+    together: Annotated[
+        bool,
+        typer.Option(
+            "--together/--independent",
+            metavar="",
+            help="Whether the columns keep each other's company.",
+        ),
+    ] = False,
+    ratio: Annotated[
+        float, typer.Option(metavar="P", min=0.0, max=1.0, help="Share of rows shuffled.")
+    ] = 0.5,
+    id: Annotated[
+        str | None, typer.Option(metavar="COL", help="Column that names the records.")
+    ] = None,
+    trials: Annotated[int, typer.Option(metavar="N", min=1, help="Shuffles to average over.")] = 20,
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            metavar="P", min=0.0, help="Standard deviations within which a cell is recovered."
+        ),
+    ] = 0.05,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Random seed.")] = 0,
+    json: Json = False,
+) -> None:
+    """Say how much of a release with shuffled columns can be undone, and what would protect.
+
+    Examples:
+
+        unpermute audit salaries.csv --columns salary,bonus --ratio 0.5
+        unpermute audit salaries.csv --columns salary,bonus --together --release released.csv
+
+    Exits with 0 when done, 2 for bad input.
+    """
+    _tables().run_audit(
+        table,
+        reading,
+        columns=columns,
+        release=release,
+        json=json,
+        together=together,
+        ratio=ratio,
+        id=id,
+        n_trials=trials,
+        tolerance=tolerance,
+        random_state=seed,
+    )

@@ -1,237 +1,252 @@
-"""``unpermute demo``: shuffle, repair without looking at the truth, then compare with it."""
+"""``unpermute demo``: damage a real table, repair it without the truth, then compare with it."""
 
 import json
 import time
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from pathlib import Path
 
 import numpy as np
+import polars as pl
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from sklearn.datasets import load_breast_cancer
 
-from unpermute import PMSDR, __version__
+from unpermute import __version__
+from unpermute.cli._errors import one_sentence
 from unpermute.cli._progress_bars import draw_progress
-from unpermute.datasets import make_permuted_subspaces
-from unpermute.metrics import recovery_error, subspace_clustering_error
+from unpermute.report import render_report
+from unpermute.table import TableResult, repair
+from unpermute.table._file_source import TableError
+from unpermute.table._file_write import OutputFiles
 
-__all__ = ["DemoSummary", "most_damaged", "run", "sparkline", "summarise"]
+__all__ = ["REPORT", "DamagedTable", "DemoSummary", "damage", "run", "summarise"]
 
-_N_SUBSPACES, _RANK = 5, 5
-_SHUFFLED_RATIO = 0.3
-_SNR_DB = 40.0
-_TITLE_WIDTH = 12
+REPORT = "demo-report.html"
+# The last line of the page: a file that ends so may be written again.
+_MARK = b"<!-- written by unpermute demo -->\n"
 
-
-class Pens(NamedTuple):
-    """Characters to draw with: nine levels of a bar, and the mark of a wrong entry."""
-
-    bars: str
-    mark: str
+_DAMAGED = 0.15
+_PERMUTED = 0.2
+_MOST_FIELDS = 4
 
 
-_UNICODE, _ASCII = Pens(" ▁▂▃▄▅▆▇█", "×"), Pens(" .:-=+*%#", "x")
+@dataclass(frozen=True)
+class DamagedTable:
+    """A table and what it was.
+
+    Attributes
+    ----------
+    names : list of str
+        The columns.
+    truth, values : ndarray of shape (n, p)
+        As it was, and damaged.
+    kind : ndarray of str of shape (n,)
+        What happened to a record, in the words of the repair; "" where nothing did.
+    """
+
+    names: list[str]
+    truth: np.ndarray
+    values: np.ndarray
+    kind: np.ndarray
 
 
 @dataclass(frozen=True)
 class DemoSummary:
-    """How the repair compares with the truth.
+    """How the repair compares with the truth; a cell is wrong if its value differs from it."""
 
-    An entry is in the wrong place if its value differs by more than three standard deviations of
-    the noise from the value that belongs there.
-    """
-
-    n_vectors: int
-    n_shuffled: int
+    n_records: int
+    n_damaged: int
     n_found: int
     n_false_alarms: int
+    n_changed_for_nothing: int
     n_uncertain: int
-    n_subspaces: int
-    n_subspaces_found: int
-    n_right_subspace: int
-    n_entries: int
-    n_wrong_entries_before: int
-    n_wrong_entries_after: int
-    error_before: float
-    error_after: float
-    error_of_noise: float
+    n_named: int
+    n_cells: int
+    n_wrong_cells_before: int
+    n_wrong_cells_after: int
     seconds: float
 
 
 def run(*, seed: int, as_json: bool) -> None:
-    """Run the demonstration and print it."""
-    data = _draw_data(seed)
-    model = PMSDR(random_state=seed)
-    with draw_progress():
-        start = time.perf_counter()
-        X_fixed = model.fit_transform(data.X)
-        seconds = time.perf_counter() - start
-    summary = summarise(data, X_fixed, model, seconds)
+    """Run the demonstration, write its report and print what came out."""
+    with one_sentence(), OutputFiles(force=True) as files:
+        _refuse_to_replace(Path(REPORT))
+        files.plan(REPORT)
+        table = damage(seed)
+        with draw_progress():
+            start = time.perf_counter()
+            result = repair(pl.DataFrame(table.values, schema=table.names), random_state=seed)
+            seconds = time.perf_counter() - start
+        summary = summarise(table, result, seconds)
+        files.write(REPORT, [_report(result, seed), _MARK])
+        files.commit()
     if as_json:
-        print(json.dumps({"version": __version__, "seed": seed} | asdict(summary), indent=2))
+        about = {"version": __version__, "seed": seed, "report": REPORT}
+        print(json.dumps(about | asdict(summary), indent=2))
     else:
-        _show(Console(highlight=False), data, X_fixed, summary)
+        _show(Console(highlight=False), table, result, summary)
 
 
-def _draw_data(seed):
-    return make_permuted_subspaces(
-        _N_SUBSPACES,
-        120,
-        50,
-        _RANK,
-        outlier_ratio=0.3,
-        shuffled_ratio=_SHUFFLED_RATIO,
-        snr_db=_SNR_DB,
-        random_state=seed,
-    )
+def damage(seed: int) -> DamagedTable:
+    """Return the breast cancer table with some of its records damaged, each in one of three ways.
+
+    Examples
+    --------
+    >>> from unpermute.cli._demo import damage
+    >>> table = damage(0)
+    >>> int((table.values != table.truth).any(axis=1).sum()), table.truth.shape
+    (85, (569, 30))
+    """
+    data = load_breast_cancer()
+    rng = np.random.default_rng(seed)
+    values, kind = data.data.copy(), np.full(len(data.data), "", dtype=object)
+    rows = np.sort(rng.choice(len(values), round(_DAMAGED * len(values)), replace=False))
+    for row, way in zip(rows, rng.integers(len(_WAYS), size=len(rows)), strict=True):
+        kind[row], move = _WAYS[way]
+        # Of equal values nobody can tell that they have moved.
+        while np.array_equal(values[row], data.data[row]):
+            values[row] = data.data[row][move(values.shape[1], rng)]
+    return DamagedTable([str(name) for name in data.feature_names], data.data, values, kind)
 
 
-def summarise(data, X_fixed, model, seconds) -> DemoSummary:
-    """Compare a repaired matrix, and what the fitted model says of it, with the truth in `data`."""
-    n_vectors = len(data.X)
-    in_order = np.take_along_axis(data.X, data.permutations, axis=1)
-    outlier_mask = model.outlier_mask_
-    clustering_error = subspace_clustering_error(data.labels, model.labels_)
+def summarise(table: DamagedTable, result: TableResult, seconds: float) -> DemoSummary:
+    """Compare a result with the truth."""
+    fixed = result.frame.to_numpy()
+    damaged = table.kind != ""
+    changed = (fixed != table.values).any(axis=1)
+    found, named = np.zeros(len(damaged), dtype=bool), np.zeros(len(damaged), dtype=bool)
+    rows = result.vectors["row"].to_numpy()
+    found[rows] = True
+    named[rows] = result.vectors["cause"].to_numpy() == table.kind[rows]
     return DemoSummary(
-        n_vectors=n_vectors,
-        n_shuffled=int(data.outlier_mask.sum()),
-        n_found=int((outlier_mask & data.outlier_mask).sum()),
-        n_false_alarms=int((outlier_mask & ~data.outlier_mask).sum()),
-        n_uncertain=int((model.status_ == "uncertain").sum()),
-        n_subspaces=len(np.unique(data.labels)),
-        n_subspaces_found=len(model.bases_),
-        n_right_subspace=round(n_vectors * (1 - clustering_error)),
-        n_entries=data.X.size,
-        n_wrong_entries_before=int(misplaced(data, data.X).sum()),
-        n_wrong_entries_after=int(misplaced(data, X_fixed).sum()),
-        error_before=recovery_error(data.X_clean, data.X),
-        error_after=recovery_error(data.X_clean, X_fixed),
-        error_of_noise=recovery_error(data.X_clean, in_order),
+        n_records=len(damaged),
+        n_damaged=int(damaged.sum()),
+        n_found=int((found & damaged).sum()),
+        n_false_alarms=int((found & ~damaged).sum()),
+        n_changed_for_nothing=int((changed & ~damaged).sum()),
+        n_uncertain=int(result.summary["n_uncertain"]),
+        n_named=int((named & damaged).sum()),
+        n_cells=table.truth.size,
+        n_wrong_cells_before=int((table.values != table.truth).sum()),
+        n_wrong_cells_after=int((fixed != table.truth).sum()),
         seconds=round(seconds, 3),
     )
 
 
-def misplaced(data, X):
-    """Return a mask of the entries of `X` whose value belongs elsewhere."""
-    in_order = np.take_along_axis(data.X, data.permutations, axis=1)
-    # Every vector has length 1, so this is the standard deviation of the noise of an entry.
-    noise_sd = 10 ** (-_SNR_DB / 20) / np.sqrt(X.shape[1])
-    return np.abs(X - in_order) > 3 * noise_sd
-
-
-def most_damaged(data) -> int:
-    """Return the vector with the most misplaced entries; how well it was repaired plays no role."""
-    return int(misplaced(data, data.X).sum(axis=1).argmax())
-
-
-def sparkline(values, lowest: float, highest: float, bars: str = _UNICODE.bars) -> tuple[str, str]:
-    """Draw one bar per value, two lines high: return the upper line and the lower one.
-
-    Examples
-    --------
-    >>> from unpermute.cli._demo import sparkline
-    >>> for line in sparkline([0.0, 1.0, 7.0, 15.0], 0.0, 15.0):
-    ...     print(line)
-       █
-    ▁▂██
-    """
-    half = len(bars) - 1
-    heights = 1 + (np.asarray(values) - lowest) / (highest - lowest) * (2 * half - 1)
-    levels = np.rint(heights).astype(int)
-    upper = "".join(bars[max(level - half, 0)] for level in levels)
-    return upper, "".join(bars[min(level, half)] for level in levels)
-
-
-def _show(console, data, X_fixed, summary):
-    console.print(
-        f"\n{summary.n_vectors} vectors of {data.X.shape[1]} entries from {_N_SUBSPACES} subspaces"
-        f" of dimension {_RANK}, with a little noise; in {summary.n_shuffled} of them,"
-        f" {_SHUFFLED_RATIO:.0%} of the entries were shuffled. The repair was given the vectors and"
-        " nothing else; the truth was used only for what follows."
-    )
-    console.print(_picture(data, X_fixed, console.width - _TITLE_WIDTH, _pens(console.encoding)))
-    console.print(_table(summary))
-    console.print(
-        "\nNext: PMSDR().fit_transform(X) repairs a matrix of your own, one vector per row"
-        " (from unpermute import PMSDR). unpermute demo --seed 1 draws other vectors."
-    )
-
-
-def _pens(encoding):
+def _refuse_to_replace(path):
+    """Refuse to write over a file that is not an earlier report of this demonstration."""
     try:
-        "".join(_UNICODE).encode(encoding)
-    except (LookupError, UnicodeEncodeError):
-        return _ASCII
-    return _UNICODE
+        ours = not path.exists() or (path.is_file() and path.read_bytes().endswith(_MARK))
+    except OSError:
+        ours = False
+    if not ours:
+        raise TableError(
+            f"{path} exists and is not a report of this demonstration; rename it, or run the"
+            " demonstration in another directory."
+        )
 
 
-def _picture(data, X_fixed, width, pens):
-    row = most_damaged(data)
-    damaged = misplaced(data, data.X)[row]
-    shown = _most_damaged_stretch(damaged, width)
-    lines = [
-        ("true", data.X_clean[row], np.zeros_like(damaged)),
-        ("observed", data.X[row], damaged),
-        ("repaired", X_fixed[row], misplaced(data, X_fixed)[row]),
-    ]
-    lowest = min(values.min() for _, values, _ in lines)
-    highest = max(values.max() for _, values, _ in lines)
-    text = Text(_caption(row, shown, len(damaged), pens.mark))
-    for name, values, wrong in lines:
-        # The marks repeat in characters what the colours say, for those who see none.
-        styles = np.where(wrong, "bold red", np.where(damaged, "green", ""))[shown]
-        upper, lower = sparkline(values[shown], lowest, highest, pens.bars)
-        marks = "".join(np.where(wrong[shown], pens.mark, " "))
-        for title, characters in [("", upper), (name, lower), ("", marks)]:
-            text.append(f"\n  {title:<{_TITLE_WIDTH - 2}}")
-            _append_styled(text, characters, styles)
-    return text
+def _report(result, seed):
+    settings = {"command": f"unpermute demo --seed {seed}", **result.summary["settings"]}
+    name = f"Breast cancer table, {_DAMAGED:.0%} of its records damaged"
+    return (render_report(result, source_name=name, settings=settings) + "\n").encode()
 
 
-def _most_damaged_stretch(damaged, width):
-    """Return the slice of at most `width` neighbouring entries with the most damage."""
-    width = min(max(width, 1), len(damaged))
-    counts = np.convolve(damaged, np.ones(width), mode="valid")
-    start = int(counts.argmax())
-    return slice(start, start + width)
+def _swap(n_fields, rng):
+    order = np.arange(n_fields)
+    places = rng.choice(n_fields, 2, replace=False)
+    order[places] = places[::-1]
+    return order
 
 
-def _caption(row, shown, n_entries, mark):
-    part = ""
-    if shown.stop - shown.start < n_entries:
-        part = f", entries {shown.start} to {shown.stop - 1} of {n_entries}"
-    return (
-        f"\nThe vector with the most damage, number {row}{part};"
-        f" {mark} marks entries out of place:\n"
+def _shift_tail(n_fields, rng):
+    order = np.arange(n_fields)
+    start = rng.integers(0, n_fields - 2)
+    order[start:] = np.roll(order[start:], rng.choice([-1, 1]))
+    return order
+
+
+def _permute(n_fields, rng):
+    order = np.arange(n_fields)
+    places = rng.choice(n_fields, round(_PERMUTED * n_fields), replace=False)
+    order[places] = np.roll(places, 1)
+    return order
+
+
+# Named as the repair names them.
+_WAYS = [
+    ("two fields swapped", _swap),
+    ("tail shifted by one", _shift_tail),
+    ("fields permuted", _permute),
+]
+
+
+def _show(console, table, result, summary):
+    console.print(
+        f"\nThe breast cancer table of scikit-learn: {summary.n_records} records of"
+        f" {len(table.names)} measurements. In {summary.n_damaged} of them values were put under"
+        " wrong columns: two fields swapped, a tail shifted by one, or six fields permuted. The"
+        " repair was given the damaged table and nothing else; the truth was used only for what"
+        " follows.\n"
+    )
+    fixed = result.frame.to_numpy()
+    for kind, _ in _WAYS:
+        rows = np.flatnonzero(table.kind == kind)
+        if len(rows):
+            # The first, however well it was repaired.
+            console.print(_record(table, fixed, rows[0]))
+    console.print(_comparison(summary))
+    console.print(f"\nThe report, for a browser: {REPORT}", soft_wrap=True)
+    console.print(
+        "\nNext: unpermute scan TABLE.csv looks for shuffled records in a table of your own,"
+        " and changes nothing. unpermute demo --seed 1 damages other records."
     )
 
 
-def _append_styled(text, characters, styles):
-    for character, style in zip(characters, styles, strict=True):
-        text.append(character, style=str(style))
+def _record(table, fixed, row):
+    """Draw some cells of a record: the repaired ones, and then those that stayed wrong."""
+    moved = np.flatnonzero(table.values[row] != table.truth[row])
+    lines = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
+    lines.title = Text(f"Record {row}: {table.kind[row]}, {len(moved)} cells", style="bold")
+    lines.title_justify = "left"
+    lines.add_column("", min_width=24)
+    for name in ("damaged", "repaired", "truth"):
+        lines.add_column(name, justify="right", min_width=9)
+    lines.add_column("", min_width=5)
+    for column in moved[:_MOST_FIELDS]:
+        right = fixed[row, column] == table.truth[row, column]
+        cells = [f"{part[row, column]:.6g}" for part in (table.values, fixed, table.truth)]
+        # The word repeats what the colour says, for those who see none.
+        lines.add_row(
+            Text(table.names[column]),
+            Text(cells[0], style="red"),
+            Text(cells[1], style="green" if right else "bold red"),
+            cells[2],
+            "" if right else "wrong",
+        )
+    if len(moved) > _MOST_FIELDS:
+        lines.add_row(Text(f"and {len(moved) - _MOST_FIELDS} more", style="dim"))
+    lines.add_row("")
+    return lines
 
 
-def _table(summary):
-    table = Table("", "before", "after", box=None, pad_edge=False, padding=(0, 3, 0, 2))
-    n = summary.n_shuffled
-    rows = [
-        ("shuffled vectors found", "", f"{summary.n_found} of {n}"),
-        ("false alarms", "", f"{summary.n_false_alarms} of {summary.n_vectors - n}"),
-        ("uncertain, left as they were", "", f"{summary.n_uncertain} of {summary.n_vectors}"),
-        ("subspaces found", "", f"{summary.n_subspaces_found} of {summary.n_subspaces}"),
-        ("vectors in the right subspace", "", f"{summary.n_right_subspace} of {summary.n_vectors}"),
+def _comparison(summary):
+    n, n_whole = summary.n_damaged, summary.n_records - summary.n_damaged
+    lines = Table("", "before", "after", box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    lines.columns[1].justify = lines.columns[2].justify = "right"
+    for name, before, after in [
+        ("damaged records found", "", f"{summary.n_found} of {n}"),
+        ("  and their kind of damage named", "", f"{summary.n_named} of {n}"),
+        ("false alarms", "", f"{summary.n_false_alarms} of {n_whole}"),
+        ("  and something changed in them", "", f"{summary.n_changed_for_nothing} of {n_whole}"),
+        ("suspicious, but left as they were", "", str(summary.n_uncertain)),
         (
-            f"entries out of place, of {summary.n_entries}",
-            str(summary.n_wrong_entries_before),
-            str(summary.n_wrong_entries_after),
+            f"wrong cells, of {summary.n_cells:,}",
+            f"{summary.n_wrong_cells_before:,}",
+            f"{summary.n_wrong_cells_after:,}",
         ),
-        (
-            f"relative error (noise alone: {summary.error_of_noise:.4f})",
-            f"{summary.error_before:.4f}",
-            f"{summary.error_after:.4f}",
-        ),
-        ("seconds, measured (compiling included)", "", f"{summary.seconds:.2f}"),
-    ]
-    for row in rows:
-        table.add_row(*row)
-    return table
+        ("seconds (compiling included)", "", f"{summary.seconds:.2f}"),
+    ]:
+        lines.add_row(name, before, after)
+    return lines

@@ -1,0 +1,248 @@
+"""Options that several commands share, in groups, each defined once.
+
+A command asks for a group by its type; :func:`with_options` turns the fields of the group into
+options of the command. Only typer is imported here, so that ``--help`` answers at once.
+"""
+
+import csv
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from enum import Enum, StrEnum
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+__all__ = [
+    "Choice",
+    "Force",
+    "Json",
+    "Learning",
+    "Reading",
+    "TablePath",
+    "Vectors",
+    "given",
+    "split_names",
+    "with_options",
+]
+
+_READING = "Reading the table"
+_CHOICE = "What to look at"
+_LEARNING = "How to decide"
+
+
+class Vectors(StrEnum):
+    """What is shuffled: the values of a record, or the rows of a column."""
+
+    rows = "rows"
+    columns = "columns"
+
+
+class Format(StrEnum):
+    """Formats of files."""
+
+    csv = "csv"
+    tsv = "tsv"
+    parquet = "parquet"
+    arrow = "arrow"
+    npy = "npy"
+    jsonl = "jsonl"
+
+
+TablePath = Annotated[
+    str, typer.Argument(metavar="TABLE", help="The table; - reads CSV from a pipe.")
+]
+# An empty metavar, because a switch takes no value.
+Json = Annotated[
+    bool, typer.Option("--json", metavar="", help="Print one JSON object and nothing else.")
+]
+Force = Annotated[bool, typer.Option("--force", metavar="", help="Replace files that exist.")]
+
+
+def _option(*names: str, panel: str, help: str, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files are read."""
+
+    format: Annotated[
+        Format | None, _option(panel=_READING, help="Format, if the extension does not tell.")
+    ] = None
+    delimiter: Annotated[
+        str | None,
+        _option(panel=_READING, metavar="CHAR", help="Between fields (tab for tabs); guessed."),
+    ] = None
+    decimal: Annotated[
+        str, _option(panel=_READING, metavar="CHAR", help="Decimal mark: a point or a comma.")
+    ] = "."
+    thousands: Annotated[
+        str | None,
+        _option(
+            panel=_READING,
+            metavar="CHAR",
+            help="Between groups of three digits; a point if the decimal mark is a comma.",
+        ),
+    ] = None
+    encoding: Annotated[
+        str, _option(panel=_READING, metavar="NAME", help="utf-8, latin-1, utf-16, ….")
+    ] = "utf-8"
+    na: Annotated[
+        list[str] | None,
+        _option(
+            panel=_READING,
+            metavar="TEXTS",
+            help="Texts that mean no value, besides the empty one; replaces NA, N/A, NaN, null, ….",
+        ),
+    ] = None
+    no_header: Annotated[
+        bool, _option("--no-header", panel=_READING, metavar="", help="Columns are called 0, 1, ….")
+    ] = False
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to look at."""
+
+    vectors: Annotated[
+        Vectors,
+        _option(
+            panel=_CHOICE,
+            help="rows: records with values in wrong columns; columns: columns with shuffled rows.",
+        ),
+    ] = Vectors.rows
+    id: Annotated[
+        str | None, _option(panel=_CHOICE, metavar="COL", help="Column that names the records.")
+    ] = None
+    columns: Annotated[
+        list[str] | None,
+        _option(panel=_CHOICE, metavar="A,B", help="Columns to use; all numeric ones."),
+    ] = None
+    exclude: Annotated[
+        list[str] | None,
+        _option(panel=_CHOICE, metavar="A,B", help="Columns to leave out."),
+    ] = None
+    blocks: Annotated[
+        str | None,
+        _option(
+            panel=_CHOICE,
+            metavar="COL",
+            help="For columns: values moved only where this one is equal.",
+        ),
+    ] = None
+    groups: Annotated[
+        str | None,
+        _option(
+            panel=_CHOICE,
+            metavar="COL|auto|A,B;C,D",
+            help="Vectors that share one permutation: a column naming the source of each record;"
+            " for columns, lists of columns, or auto.",
+        ),
+    ] = None
+    reference: Annotated[
+        str | None,
+        _option(panel=_CHOICE, metavar="CLEAN", help="For rows: a clean table to learn from."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How to decide."""
+
+    n_subspaces: Annotated[
+        int | None,
+        _option(
+            panel=_LEARNING, metavar="N", min=1, help="For columns: kinds of columns; estimated."
+        ),
+    ] = None
+    rank: Annotated[
+        int | None,
+        _option(panel=_LEARNING, metavar="N", min=1, help="Degrees of freedom; estimated."),
+    ] = None
+    min_confidence: Annotated[
+        float,
+        _option(
+            panel=_LEARNING,
+            metavar="P",
+            min=0.0,
+            max=1.0,
+            help="Less sure means untouched and listed.",
+        ),
+    ] = 0.95
+    max_moves: Annotated[
+        int | None,
+        _option(panel=_LEARNING, metavar="N", min=2, help="Most cells that may move in a vector."),
+    ] = None
+    seed: Annotated[
+        int, _option(panel=_LEARNING, metavar="N", min=0, max=2**32 - 1, help="Random seed.")
+    ] = 0
+    jobs: Annotated[
+        int | None,
+        _option(panel=_LEARNING, metavar="N", help="Threads; the answer does not depend on them."),
+    ] = None
+
+
+def with_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the fields of the option groups it asks for as options of its own."""
+    groups: dict[str, type] = {}
+    parameters = []
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        kind = parameter.annotation
+        if isinstance(kind, type) and is_dataclass(kind):
+            groups[parameter.name] = kind
+            parameters += list(_parameters_of(kind))
+        else:
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @functools.wraps(function)
+    def command(**values):
+        for name, group in groups.items():
+            values[name] = group(**{each.name: values.pop(each.name) for each in fields(group)})
+        function(**values)
+
+    del command.__wrapped__  # typer would follow it to the signature with the groups
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    return command
+
+
+def _parameters_of(group: type) -> Iterator[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    for each in fields(group):
+        yield inspect.Parameter(
+            each.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if each.default is MISSING else each.default,
+            annotation=hints[each.name],
+        )
+
+
+def given(*groups: Any) -> list[str]:
+    """Return the options of groups that differ from their defaults, as words of a command."""
+    words: list[str] = []
+    for group in groups:
+        for each in fields(group):
+            value = getattr(group, each.name)
+            if value == each.default:
+                continue
+            name = "--" + each.name.replace("_", "-")
+            for one in value if isinstance(value, list) else [value]:
+                text = one.value if isinstance(one, Enum) else str(one)
+                words += [name] if one is True else [name, text]
+    return words
+
+
+def split_names(texts: Sequence[str] | None) -> list[str] | None:
+    """Return names that are given several at once, with commas between them.
+
+    Examples
+    --------
+    >>> from unpermute.cli._options import split_names
+    >>> split_names(["a,b", '"c,d"'])
+    ['a', 'b', 'c,d']
+    """
+    if texts is None:
+        return None
+    return [name.strip() for words in csv.reader(texts, skipinitialspace=True) for name in words]

@@ -1,0 +1,206 @@
+"""Results of tables on the screen and as JSON."""
+
+import json
+import math
+import shlex
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from unpermute import __version__
+
+__all__ = ["Screen", "as_json"]
+
+_SHOWN = 10
+_STATUS_STYLES = {"recovered": "green", "uncertain": "yellow"}
+
+
+def as_json(command: str, table: str, result, **more) -> str:
+    """Return one JSON object with everything a result holds; what is no number is null."""
+    content: dict[str, Any] = {"version": __version__, "command": command, "table": table}
+    if result is not None:
+        content["summary"] = result.summary
+        for name in ("vectors", "table"):
+            if hasattr(result, name):
+                content["measures" if name == "table" else name] = getattr(result, name).to_dicts()
+        if hasattr(result, "advice"):
+            content["advice"] = result.advice
+    return json.dumps(_plain(content | more), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+class Screen:
+    """What people read.
+
+    Parameters
+    ----------
+    stderr : bool
+        Whether to print there, because standard output is taken by a table.
+    """
+
+    def __init__(self, *, stderr: bool = False):
+        self._console = Console(stderr=stderr, highlight=False)
+
+    def scanned(self, result, table: str, options: list[str]) -> None:
+        """Show what a scan found, and how to go on."""
+        self._findings(result)
+        if not result.summary["n_suspicious"]:
+            return
+        if not result.summary["n_moved_cells"]:
+            by_row = result.summary.get("vectors") == "rows"
+            known = "A clean table to learn from (--reference)" if by_row else "Known --blocks"
+            self._print(
+                "\nNone of them can be repaired with enough confidence."
+                f" {known} or known --groups may help."
+            )
+            return
+        stem, suffix = _stem(table)
+        words = ["unpermute", "repair", table, *options]
+        words += ["-o", f"{stem}.repaired{suffix}", "--changes", f"{stem}.changes.csv"]
+        self._print("\nNothing was changed. To repair it:")
+        self._command(words)
+
+    def repaired(self, result, table: str, outputs) -> None:
+        """Show what a repair did, and how to go on."""
+        self._findings(result)
+        stem, suffix = _stem(table)
+        if outputs.table is None:
+            self._print("\nDry run: no table was written. -o FILE writes the repaired one.")
+        elif outputs.table != "-":
+            n = result.summary["n_moved_cells"]
+            self._print(f"\n{outputs.table} is {table} with {n} cells moved, and nothing else.")
+        for path, what in [
+            (outputs.changes, "lists every moved cell"),
+            (outputs.report, "is the report, for a browser"),
+            (outputs.model, "is what was learned, for --model"),
+        ]:
+            if path not in (None, "-"):
+                self._print(f"{path} {what}.")
+        if outputs.changes not in (None, "-") and result.summary["n_moved_cells"]:
+            words = ["unpermute", "apply", table, outputs.changes, "-o", f"{stem}.edited{suffix}"]
+            self._print("Delete the changes you do not want from the list, and then:")
+            self._command(words)
+
+    def applied(self, n_moved: int, table: str, output: str | None, *, undo: bool) -> None:
+        """Show what a list of changes did."""
+        done = "moved back" if undo else "moved"
+        if output is None:
+            self._print(
+                f"The list fits {table}: {n_moved} cells would be {done}. -o FILE writes the table."
+            )
+        elif output != "-":
+            self._print(f"{output} is {table} with {n_moved} cells {done}, and nothing else.")
+
+    def audited(self, result) -> None:
+        """Show how much of a release can be undone."""
+        self._print(result.summary["sentence"], style="bold")
+        self._notes(result.summary)
+        table = _plain_table()
+        rows = result.table.to_dicts()
+        table.add_column("measure")
+        for name in ("value", "95% interval", "baseline", "control"):
+            table.add_column(name, justify="right")
+        for row in rows:
+            low, high = _measure(row.get("low")), _measure(row.get("high"))
+            interval = f"{low} – {high}" if low or high else ""
+            value, *others = (_measure(row.get(name)) for name in ("value", "baseline", "control"))
+            table.add_row(Text(str(row["measure"])), value, interval, *others)
+        self._console.print()
+        self._console.print(table)
+        if result.advice:
+            self._print("\nWhat would protect:")
+            advice = Table.grid(padding=(0, 1))
+            for each in result.advice:
+                advice.add_row("-", Text(each))
+            self._console.print(advice)
+
+    def _findings(self, result):
+        summary = result.summary
+        self._print(summary["sentence"], style="bold")
+        structure = summary.get("structure") or {}
+        if structure.get("weak") and structure["sentence"] not in summary["sentence"]:
+            self._print(structure["sentence"], style="yellow")
+        self._notes(summary)
+        rows = result.vectors.to_dicts()
+        if rows:
+            self._console.print()
+            self._console.print(_vector_table(rows[:_SHOWN]))
+            if len(rows) > _SHOWN:
+                self._print(f"… and {len(rows) - _SHOWN} more; --json lists all.", style="dim")
+
+    def _notes(self, summary):
+        for note in summary.get("notes") or []:
+            self._print(note, style="dim")
+
+    def _print(self, text, style=""):
+        # A Text, because values of a table may look like markup.
+        self._console.print(Text(text, style=style))
+
+    def _command(self, words):
+        # One line however narrow the screen is, so that it can be copied.
+        self._console.print(Text("  " + shlex.join(words)), soft_wrap=True)
+
+
+def _plain_table():
+    return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+
+
+def _vector_table(rows):
+    table = _plain_table()
+    by_record = any(row.get("row") is not None for row in rows)
+    if by_record:
+        table.add_column("row", justify="right")
+    named = not by_record or any(str(row["vector"]) != str(row["row"]) for row in rows)
+    if named:
+        table.add_column("record" if by_record else "column", overflow="ellipsis", max_width=24)
+    table.add_column("status")
+    for name in ("score", "confidence", "moved"):
+        table.add_column(name, justify="right")
+    table.add_column("cause", overflow="fold")
+    for row in rows:
+        cells = [Text(str(row["row"]))] if by_record else []
+        cells += [Text(str(row["vector"]))] if named else []
+        cells.append(Text(str(row["status"]), style=_STATUS_STYLES.get(row["status"], "")))
+        cells += [Text(_score(row.get("score"))), Text(_share(row.get("confidence")))]
+        cells.append(Text(str(row.get("moved") or "")))
+        table.add_row(*cells, Text(row.get("cause") or ""))
+    return table
+
+
+def _stem(table):
+    if table == "-":
+        return "table", ".csv"
+    path = Path(table)
+    return str(path.with_suffix("")), path.suffix
+
+
+def _score(value):
+    return "" if _is_missing(value) else f"{value:.1f}"
+
+
+def _share(value):
+    # Rounded down: 1.000 would promise more than 0.9999 does.
+    return "" if _is_missing(value) else f"{math.floor(value * 1000 + 1e-9) / 1000:.3f}"
+
+
+def _measure(value):
+    return "" if _is_missing(value) else f"{value:.3f}"
+
+
+def _is_missing(value):
+    return value is None or (isinstance(value, float) and not math.isfinite(value))
+
+
+def _plain(value):
+    """Return a value that JSON can hold."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -1,0 +1,306 @@
+"""``unpermute scan``, ``repair``, ``apply`` and ``audit``: read, call, write, show."""
+
+import io
+import shlex
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import typer
+
+from unpermute import __version__
+from unpermute.cli._errors import one_sentence
+from unpermute.cli._options import Choice, Learning, Reading, Vectors, given, split_names
+from unpermute.cli._progress_bars import draw_progress
+from unpermute.cli._show import Screen, as_json
+from unpermute.table._apply import (
+    CHANGE_COLUMNS,
+    listed_changes,
+    moves_of_changes,
+    plan_moves,
+    written_changes,
+)
+from unpermute.table._csv import NA_TEXTS, CsvStyle
+from unpermute.table._file_source import Moves, SourceTable, TableError, check_columns
+from unpermute.table._file_write import STDOUT, OutputFiles
+from unpermute.table._files import check_output_format, file_format, read_table, tells_format
+
+__all__ = ["Outputs", "run_apply", "run_audit", "run_scan_or_repair"]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where results go; None means nowhere."""
+
+    table: str | None = None
+    changes: str | None = None
+    report: str | None = None
+    model: str | None = None
+
+    def planned(self, *, force: bool, inputs: Iterable[str | None], json: bool) -> OutputFiles:
+        """Check all of them, before any work is done."""
+        files = OutputFiles(force=force, inputs=[path for path in inputs if path is not None])
+        for path in (self.table, self.changes, self.report, self.model):
+            if path is not None:
+                files.plan(path)
+        if json and STDOUT in (self.table, self.changes, self.report, self.model):
+            raise TableError("--json and an output called - cannot both go to standard output.")
+        return files
+
+    @property
+    def use_stdout(self) -> bool:
+        """Whether standard output is taken, so that people read on stderr."""
+        return STDOUT in (self.table, self.changes, self.report, self.model)
+
+
+def run_scan_or_repair(
+    command: str,
+    table: str,
+    reading: Reading,
+    choice: Choice,
+    learning: Learning,
+    outputs: Outputs,
+    *,
+    model: str | None,
+    fail_on_found: bool,
+    force: bool,
+    json: bool,
+) -> None:
+    """Find what is shuffled; write only what has been given a name.
+
+    The two commands differ in what they are asked for and in what they say: a scan proposes the
+    changes that a repair makes.
+    """
+    with one_sentence():
+        if outputs.table is not None:
+            check_output_format(outputs.table, file_format(table, _format(reading)))
+        words = [*given(reading, choice, learning), *(["--model", model] if model else [])]
+        inputs = [table, choice.reference, model]
+        with outputs.planned(force=force, inputs=inputs, json=json) as files:
+            source, result = _search(command, table, reading, choice, learning, model)
+            moves = _moves(source, result, choice)
+            command_line = shlex.join(["unpermute", "repair", table, *words])
+            _write(files, outputs, source, result, moves, command_line)
+        if json:
+            changes = _as_dicts(_listed(source, moves, result))
+            print(as_json(command, table, result, changes=changes, written=asdict(outputs)))
+        elif command == "scan":
+            Screen(stderr=outputs.use_stdout).scanned(result, table, words)
+        else:
+            Screen(stderr=outputs.use_stdout).repaired(result, table, outputs)
+    if fail_on_found and result.summary["n_suspicious"]:
+        raise typer.Exit(1)
+
+
+def run_apply(
+    table: str,
+    changes: str,
+    reading: Reading,
+    *,
+    output: str | None,
+    undo: bool,
+    force: bool,
+    json: bool,
+) -> None:
+    """Replay or undo a list of changes."""
+    outputs = Outputs(table=output)
+    with one_sentence():
+        if output is not None:
+            check_output_format(output, file_format(table, _format(reading)))
+        with outputs.planned(force=force, inputs=[table, changes], json=json) as files:
+            with draw_progress():
+                source = _read(table, reading)
+                moves = plan_moves(source, read_table(changes, format="csv"), undo=undo)
+            if output is not None:
+                files.write(output, source.with_moves(moves))
+            files.commit()
+        if json:
+            print(as_json("apply", table, None, written=asdict(outputs), n_moved_cells=len(moves)))
+        else:
+            Screen(stderr=outputs.use_stdout).applied(len(moves), table, output, undo=undo)
+
+
+def run_audit(
+    table: str,
+    reading: Reading,
+    *,
+    columns: list[str],
+    release: str | None,
+    json: bool,
+    **options: Any,
+) -> None:
+    """Say how much of a shuffled release can be undone."""
+    from unpermute.table import audit
+
+    with one_sentence():
+        names = split_names(columns) or []
+        with draw_progress():
+            source = _open(table, reading)
+            check_columns([*names, *_present([options.get("id")])], source)
+            if release is not None:
+                released = _open_beside(release, reading)
+                check_columns(names, released)
+                options["release"] = released.frame
+            result = audit(source.frame, names, **options)
+        if json:
+            print(as_json("audit", table, result))
+        else:
+            Screen().audited(result)
+
+
+def _search(command, table, reading, choice, learning, model):
+    """Read the table and whatever else is named, and call `scan` or `repair`."""
+    from unpermute.table import repair, scan
+
+    with draw_progress():
+        source = _open(table, reading)
+        options = _choice_options(source, choice)
+        if choice.reference is not None:
+            options["reference"] = _open_beside(choice.reference, reading).frame
+        if model is not None:
+            options |= _model_options(model, source, options)
+        result = {"scan": scan, "repair": repair}[command](
+            source.frame,
+            **options,
+            n_subspaces=learning.n_subspaces,
+            rank=learning.rank,
+            min_confidence=learning.min_confidence,
+            max_moves=learning.max_moves,
+            random_state=learning.seed,
+            n_jobs=learning.jobs,
+        )
+    return source, result
+
+
+def _write(files, outputs, source, result, moves, command_line):
+    if outputs.table is not None:
+        files.write(outputs.table, source.with_moves(moves))
+    if outputs.changes is not None:
+        files.write(outputs.changes, written_changes(_listed(source, moves, result)))
+    if outputs.report is not None:
+        files.write(outputs.report, [_report(result, source.name, command_line)])
+    if outputs.model is not None:
+        files.write(outputs.model, [_pickled(result)])
+    files.commit()
+
+
+def _open(path: str, reading: Reading) -> SourceTable:
+    """Read a table to learn from, which takes more than one record."""
+    source = _read(path, reading)
+    if source.n_rows < 2:
+        found = "no rows" if source.n_rows == 0 else "one row"
+        raise TableError(f"{source.name} has {found}; a table needs several.")
+    return source
+
+
+def _open_beside(path: str, reading: Reading) -> SourceTable:
+    """Read a second table; `--format` is for the first, if the second has a telling extension."""
+    return _open(path, replace(reading, format=None) if tells_format(path) else reading)
+
+
+def _read(path: str, reading: Reading) -> SourceTable:
+    names = {"tab": "\t", "\\t": "\t"}
+    delimiter = reading.delimiter
+    style = CsvStyle(
+        delimiter=None if delimiter is None else names.get(delimiter, delimiter),
+        decimal=reading.decimal,
+        thousands=reading.thousands,
+        encoding=reading.encoding,
+        na=NA_TEXTS if reading.na is None else split_names(reading.na) or (),
+        header=not reading.no_header,
+    )
+    return read_table(path, format=_format(reading), style=style)
+
+
+def _format(reading):
+    return None if reading.format is None else reading.format.value
+
+
+def _choice_options(source, choice):
+    columns, exclude = split_names(choice.columns), split_names(choice.exclude)
+    groups: str | list | None = choice.groups
+    names = _present([choice.id, choice.blocks])
+    if groups is not None and choice.vectors is Vectors.rows:
+        names = [*names, choice.groups]
+    elif groups is not None and groups != "auto":
+        groups = [split_names([part]) for part in choice.groups.split(";")]
+        names = [*names, *(name for part in groups for name in part)]
+    check_columns([*names, *(columns or []), *(exclude or [])], source)
+    return {
+        "vectors": choice.vectors.value,
+        "id": choice.id,
+        "columns": columns,
+        "exclude": exclude,
+        "blocks": choice.blocks,
+        "groups": groups,
+    }
+
+
+def _present(names):
+    return [name for name in names if name is not None]
+
+
+def _moves(source, result, choice) -> Moves:
+    changes = result.changes
+    return moves_of_changes(
+        source,
+        changes["row"].to_list(),
+        changes["column"].to_list(),
+        changes["moved_from"].to_list(),
+        vectors=choice.vectors.value,
+    )
+
+
+def _listed(source, moves, result):
+    names = ("id", "moved_from", "confidence", "cause")
+    return listed_changes(source, moves, {name: result.changes[name].to_list() for name in names})
+
+
+def _as_dicts(changes):
+    return [dict(zip(CHANGE_COLUMNS, change, strict=True)) for change in changes]
+
+
+def _report(result, name, command_line):
+    from unpermute.report import render_report
+
+    settings = {"command": command_line, **result.summary.get("settings", {})}
+    return render_report(result, source_name=name, settings=settings).encode()
+
+
+def _pickled(result) -> bytes:
+    import joblib
+
+    if result.model is None:
+        raise TableError("--save-model: only records (--vectors rows) have a model to keep.")
+    kept = {"unpermute": __version__, "columns": result.summary["columns"], "model": result.model}
+    sink = io.BytesIO()
+    joblib.dump(kept, sink, compress=3)
+    return sink.getvalue()
+
+
+def _model_options(path, source, options):
+    """Return a kept model, and the columns that it was learned from."""
+    kept = _unpickled(path)
+    columns = kept["columns"]
+    if options["columns"] not in (None, columns) or set(options["exclude"] or ()) & set(columns):
+        raise TableError(
+            f"{path} was learned from the columns {', '.join(columns)}; leave out --columns and"
+            " --exclude, or name just these."
+        )
+    check_columns(columns, source)
+    return {"model": kept["model"], "columns": columns, "exclude": None}
+
+
+def _unpickled(path):
+    import joblib
+
+    try:
+        kept = joblib.load(path)
+    except OSError as error:
+        raise TableError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except Exception:
+        # Unpickling what is no pickle, or one of another version, fails in every possible way.
+        kept = None
+    if not isinstance(kept, dict) or "unpermute" not in kept:
+        raise TableError(f"{path} is not a model that --save-model has written.")
+    return kept

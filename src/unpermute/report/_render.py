@@ -1,0 +1,164 @@
+"""One page from one result: numbers and pictures are computed here, words are in the templates."""
+
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+from unpermute import __version__
+from unpermute.report._advice import call_to_repeat, listed_settings, next_steps
+from unpermute.report._confidence import bin_confidences, count_causes, draw_confidences
+from unpermute.report._examples import left_alone, worst_columns, worst_records
+from unpermute.report._findings import open_result, share_text, shorten
+from unpermute.report._heatmap import busiest_columns, count_moved, draw_heat_map
+from unpermute.report._projection import draw_panel, project
+
+__all__ = ["render_report"]
+
+_MOST_NOTES = 20
+# Bins of confidences below 90%.
+_BELOW_90 = 3
+
+
+class Figure(NamedTuple):
+    """A number worth a large print, and what it counts."""
+
+    value: str
+    label: str
+
+
+def render_report(result, *, source_name: str, settings: Mapping[str, Any] | None = None) -> str:
+    """Return a result as one HTML page that needs nothing else.
+
+    The page holds no script and loads nothing; it stays below 2 MB for any table, because tiles,
+    points and examples are limited in number, and says so where something is left out. The same
+    result gives the same page.
+
+    Parameters
+    ----------
+    result : TableResult
+        What :func:`unpermute.table.repair` or :func:`unpermute.table.scan` returned.
+    source_name : str
+        What the table is called.
+    settings : dict, default=None
+        Settings to list; ``"command"`` is the command line that repeats the run. None: those in
+        the summary.
+
+    Returns
+    -------
+    str
+        The page.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from unpermute.report import render_report
+    >>> from unpermute.table import scan
+    >>> page = render_report(scan(load_wine(as_frame=True).data), source_name="wine")
+    >>> "Nothing looks shuffled in 178 records." in page
+    True
+    """
+    found = open_result(result)
+    summary = result.summary
+    settings = summary["settings"] if settings is None else settings
+    return _environment().get_template("report.html.j2").render(
+        source=shorten(source_name, 120),
+        version=__version__,
+        summary=summary,
+        what=found.what,
+        figures=_key_figures(found),
+        notes=[shorten(note, 400) for note in summary["notes"][:_MOST_NOTES]],
+        causes=count_causes(found.texts("cause")),
+        heat=_heat(found),
+        examples=worst_records(found) if found.by_row else worst_columns(found),
+        alone=left_alone(found),
+        projection=_projection(found),
+        confidence=_confidence(found),
+        recoverability=share_text(summary["structure"]["recoverability"]),
+        settings=listed_settings(settings),
+        call=call_to_repeat(settings),
+        is_command=bool(settings.get("command")),
+        steps=next_steps(summary, settings),
+    )  # fmt: skip
+
+
+def _environment():
+    folder = files("unpermute.report") / "templates"
+    return Environment(
+        loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _key_figures(found):
+    summary = found.summary
+    judged = f"of {summary['n_vectors']:,} {found.what}s look shuffled"
+    if not summary["n_suspicious"]:
+        told = share_text(summary["structure"]["recoverability"])
+        return [
+            Figure("0", judged),
+            Figure(f"{len(found.names):,}", "numeric columns compared"),
+            Figure(told, "of moved cells would be put back"),
+        ]
+    cells = found.n_rows * len(found.names)
+    share = share_text(summary["n_moved_cells"] / cells) if cells else "0%"
+    figures = [
+        Figure(f"{summary['n_suspicious']:,}", judged),
+        Figure(f"{summary['n_repaired']:,}", "can be put back"),
+        Figure(f"{summary['n_uncertain']:,}", "too unsure to touch"),
+        Figure(f"{summary['n_moved_cells']:,}", f"cells move, {share} of the table"),
+    ]
+    if len(found.confidence):
+        figures.append(
+            Figure(_floor(np.nanmean(found.confidence)), "of the moved cells expected to be right")
+        )
+    return figures
+
+
+def _floor(share):
+    """Per cent, rounded down, as nobody is sure of all of them."""
+    return f"{min(np.floor(share * 1000) / 10, 99.9):.1f}%"
+
+
+def _heat(found):
+    if not len(found.row):
+        return None
+    heat = count_moved(found)
+    return {
+        "figure": draw_heat_map(heat, found.names),
+        "rows": int(np.diff(heat.first_row).max()),
+        "columns": int(np.diff(heat.first_column).max()),
+        "busiest": [(shorten(name, 40), f"{n:,}") for name, n in busiest_columns(found)],
+    }
+
+
+def _projection(found):
+    shown = project(found)
+    if shown is None:
+        return None
+    first = shown.panels[0]
+    return {
+        "figures": [draw_panel(panel, shown.titles) for panel in shown.panels],
+        "explained": share_text(shown.explained),
+        "rank": shown.rank,
+        "others": (len(first.others), shown.n_others),
+        "moved": (len(first.after), shown.n_moved),
+        "unsure": len(first.unsure),
+    }
+
+
+def _confidence(found):
+    if not len(found.vectors):
+        return None
+    bins = bin_confidences(found.floats("confidence"), found.texts("status"))
+    return {
+        "figure": draw_confidences(bins, found.what),
+        "wrong_cells": float(np.nansum(1 - found.confidence)),
+        "any_alone": any(alone for _, _, alone in bins),
+        "any_unsure": any(repaired for _, repaired, _ in bins[:_BELOW_90]),
+    }

@@ -1,0 +1,7 @@
+"""Data frames: find and repair shuffled records and columns, and audit shuffled releases."""
+
+from unpermute.table._audit import AuditResult, audit
+from unpermute.table._repair import repair, scan
+from unpermute.table._result import TableResult
+
+__all__ = ["AuditResult", "TableResult", "audit", "repair", "scan"]

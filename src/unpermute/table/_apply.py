@@ -1,0 +1,279 @@
+"""Lists of changes: written for people to read and edit, then replayed or undone, checked first.
+
+A list is a table with one line per cell that receives another value: ``row`` (from 0), ``column``,
+``old``, ``new`` and ``moved_from``, which is the column of the same row that the value comes from,
+or the row of the same column. Values themselves always come from the table, never from the list.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from unpermute.table._file_source import Moves, SourceTable, TableError, check_columns
+
+__all__ = [
+    "CHANGE_COLUMNS",
+    "listed_changes",
+    "moves_of_changes",
+    "plan_moves",
+    "written_changes",
+]
+
+CHANGE_COLUMNS = ("row", "id", "column", "old", "new", "moved_from", "confidence", "cause")
+
+_NEEDED = ("row", "column", "old", "new", "moved_from")
+_BATCH_LINES = 100_000
+_SPECIAL = re.compile(r'[",\r\n]')
+
+
+def moves_of_changes(
+    source: SourceTable,
+    rows: Sequence[int],
+    columns: Sequence[str],
+    moved_from: Sequence,
+    *,
+    vectors: str,
+) -> Moves:
+    """Return changes as positions in a table.
+
+    Parameters
+    ----------
+    source : SourceTable
+        The table.
+    rows, columns : sequence
+        Row numbers and column names of the cells that change.
+    moved_from : sequence
+        Names of columns if `vectors` is "rows", row numbers if it is "columns".
+    vectors : {"rows", "columns"}
+        What values moved within.
+
+    Returns
+    -------
+    moves : Moves
+        One per change, in the same order.
+    """
+    places = {name: place for place, name in enumerate(source.columns)}
+    from_rows = own_rows = np.asarray(rows, dtype=np.int64)
+    from_columns = own_columns = np.array([places[name] for name in columns], dtype=np.int64)
+    if vectors == "rows":
+        from_columns = np.array([places[name] for name in moved_from], dtype=np.int64)
+    else:
+        from_rows = np.asarray(moved_from, dtype=np.int64)
+    n = len(source.columns)
+    if not _is_closed(own_rows * n + own_columns, from_rows * n + from_columns):
+        raise RuntimeError("changes must move values: none may be lost, none doubled")
+    return Moves(own_rows, own_columns, from_rows, from_columns)
+
+
+def listed_changes(source: SourceTable, moves: Moves, notes: dict) -> Iterator[tuple]:
+    """Yield changes in the order of `CHANGE_COLUMNS`, with cells as they stand in the file.
+
+    Parameters
+    ----------
+    source : SourceTable
+        The table before the changes.
+    moves : Moves
+        The changes.
+    notes : dict of sequences
+        What else there is to say: "id", "moved_from", "confidence" and "cause".
+
+    Yields
+    ------
+    change : tuple
+        One cell that receives another value.
+    """
+    for first in range(0, len(moves), _BATCH_LINES):
+        part = slice(first, first + _BATCH_LINES)
+        yield from zip(
+            moves.rows[part].tolist(),
+            notes["id"][part],
+            [source.columns[column] for column in moves.columns[part]],
+            source.texts(moves.rows[part], moves.columns[part]),
+            source.texts(moves.from_rows[part], moves.from_columns[part]),
+            notes["moved_from"][part],
+            notes["confidence"][part],
+            notes["cause"][part],
+            strict=True,
+        )
+
+
+def written_changes(changes: Iterable[tuple]) -> Iterator[bytes]:
+    """Yield what `listed_changes` yields as lines of CSV in UTF-8."""
+    yield _line(CHANGE_COLUMNS)
+    for change in changes:
+        yield _line(change)
+
+
+def plan_moves(source: SourceTable, changes: SourceTable, *, undo: bool = False) -> Moves:
+    """Check a list of changes against a table, and return what it moves.
+
+    Parameters
+    ----------
+    source : SourceTable
+        The table: before the changes, or after them if `undo`.
+    changes : SourceTable
+        The list.
+    undo : bool, default=False
+        Whether to put everything back where it was.
+
+    Returns
+    -------
+    moves : Moves
+        Nothing is lost and nothing doubled: every value that is overwritten moves elsewhere.
+    """
+    listed = _read_changes(changes)
+    keys, origins = _cells(source, listed)
+    _check_closed(source, listed, keys, origins)
+    if undo:
+        # Sorted by the cell that a value comes from, the lines say where each cell's value went.
+        there = np.argsort(origins)[np.argsort(np.argsort(keys))]
+        origins = keys[there]
+    before, after = (listed.new, listed.old) if undo else (listed.old, listed.new)
+    moves = Moves(*np.divmod(keys, len(source.columns)), *np.divmod(origins, len(source.columns)))
+    _check_texts(source, listed, moves, before, after)
+    return moves
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """The lines of a list, as texts."""
+
+    table: SourceTable
+    row: list[str]
+    column: list[str]
+    old: list[str]
+    new: list[str]
+    moved_from: list[str]
+
+    def refuse(self, k, problem):
+        raise TableError(f"{self.table.name}, line {self.table.line(int(k))}: {problem}")
+
+
+def _read_changes(changes):
+    missing = [name for name in _NEEDED if name not in changes.columns]
+    if missing:
+        raise TableError(
+            f"{changes.name} is not a list of changes: it has no column {missing[0]!r}."
+        )
+    lines = np.arange(changes.n_rows)
+    texts = [
+        changes.texts(lines, np.full(len(lines), changes.columns.index(name))) for name in _NEEDED
+    ]
+    return _Listed(changes, *texts)
+
+
+def _cells(source, listed):
+    """Return the cells that change and the cells their values come from, as single numbers."""
+    for k, name in enumerate(listed.column):
+        if name not in source.columns:
+            try:
+                check_columns([name], source)
+            except TableError as error:
+                listed.refuse(k, str(error))
+    n_columns = len(source.columns)
+    places = {name: place for place, name in enumerate(source.columns)}
+    rows = _row_numbers(source, listed, listed.row)
+    columns = np.array([places[name] for name in listed.column], dtype=np.int64)
+    keys = rows * n_columns + columns
+    if all(name in places for name in listed.moved_from):
+        origins = np.array([places[name] for name in listed.moved_from], dtype=np.int64)
+        within_rows = rows * n_columns + origins
+        # Columns may be called "0", "1", …: then only one of two readings closes the list.
+        if _is_closed(keys, within_rows) or not all(map(str.isdecimal, listed.moved_from)):
+            return keys, within_rows
+    elif not all(map(_is_number, listed.moved_from)):
+        _refuse_origin(source, listed, places)
+    origins = _row_numbers(source, listed, listed.moved_from) * n_columns + columns
+    return keys, origins
+
+
+def _line(values):
+    return (",".join(map(_field, values)) + "\n").encode()
+
+
+def _field(value):
+    # Not by the csv module, which leaves a lone carriage return without quotes.
+    text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
+
+
+def _is_number(text):
+    return text.isascii() and text.isdecimal()
+
+
+def _refuse_origin(source, listed, places):
+    """Name the first origin that is neither of the two things an origin can be."""
+    by_name = sum(name in places for name in listed.moved_from)
+    by_number = sum(map(_is_number, listed.moved_from))
+    for k, text in enumerate(listed.moved_from):
+        if by_name >= by_number and text not in places:
+            listed.refuse(k, f"moved_from is {text!r}, which is no column of {source.name}.")
+        if by_name < by_number and not _is_number(text):
+            listed.refuse(k, f"moved_from is {text!r}, which is no row number.")
+
+
+def _row_numbers(source, listed, texts):
+    for k, text in enumerate(texts):
+        if not _is_number(text):
+            listed.refuse(k, f"{text!r} is no row number.")
+        if int(text) >= source.n_rows:
+            last = source.n_rows - 1
+            listed.refuse(k, f"{source.name} has no row {text}; its rows are 0 to {last}.")
+    return np.array([int(text) for text in texts], dtype=np.int64)
+
+
+def _is_closed(keys, origins):
+    unique = np.unique(keys)
+    return len(unique) == len(keys) and np.array_equal(unique, np.sort(origins))
+
+
+def _check_closed(source, listed, keys, origins):
+    if _is_closed(keys, origins):
+        return
+    for cells, problem in [(keys, "receives a value"), (origins, "gives its value away")]:
+        _, first, counts = np.unique(cells, return_index=True, return_counts=True)
+        if (counts > 1).any():
+            cell = cells[first[counts > 1].min()]
+            k = np.flatnonzero(cells == cell)[1]
+            where = _place(source, cell)
+            listed.refuse(k, f"{where} {problem} a second time; a value has one place.")
+    lost = np.flatnonzero(~np.isin(keys, origins))[0]
+    listed.refuse(
+        lost,
+        f"the value {listed.old[lost]!r} of {_place(source, keys[lost])} would be lost, because"
+        " no line moves it elsewhere; keep or delete all lines of an exchange.",
+    )
+
+
+def _check_texts(source, listed, moves, before, after):
+    present = source.texts(moves.rows, moves.columns)
+    coming = source.texts(moves.from_rows, moves.from_columns)
+    for k, (now, then) in enumerate(zip(present, coming, strict=True)):
+        if not _same(now, before[k]):
+            cell = f"row {moves.rows[k]}, column {source.columns[moves.columns[k]]!r}"
+            listed.refuse(
+                k, f"{cell} of {source.name} should hold {before[k]!r}, but holds {now!r}."
+            )
+        if not _same(then, after[k]):
+            cell = f"row {moves.from_rows[k]}, column {source.columns[moves.from_columns[k]]!r}"
+            listed.refuse(
+                k, f"{cell} of {source.name} should hold {after[k]!r}, but holds {then!r}."
+            )
+
+
+def _place(source, key):
+    row, column = divmod(int(key), len(source.columns))
+    return f"row {row}, column {source.columns[column]!r}"
+
+
+def _same(present, listed):
+    if present == listed:
+        return True
+    # A spreadsheet in which the list was edited may have written 1.50 as 1.5: the table still has
+    # its own text, which is what moves.
+    try:
+        return float(present) == float(listed)
+    except ValueError:
+        return False

@@ -1,0 +1,116 @@
+"""Parquet and Arrow files, whose schema is kept; with pyarrow installed, their metadata too."""
+
+import io
+import mmap
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import numpy as np
+import polars as pl
+
+from unpermute.table._file_source import Moves, SourceTable, TableError, check_names, move_cells
+
+__all__ = ["ArrowTable"]
+
+_FILE_MAGIC = b"ARROW1"
+
+
+class ArrowTable(SourceTable):
+    """A table in a Parquet or an Arrow file.
+
+    Parameters
+    ----------
+    raw : bytes or mmap
+        The file.
+    name : str
+        What messages call it.
+    format : {"parquet", "arrow"}
+        Which of the two it is.
+    """
+
+    def __init__(self, raw: bytes | mmap.mmap, name: str, format: str):
+        self.name, self._raw, self._format = name, raw, format
+        self._is_stream = format == "arrow" and raw[: len(_FILE_MAGIC)] != _FILE_MAGIC
+        self.columns = list(self.frame.columns)
+        check_names(self.columns, name)
+        self.n_rows = self.frame.height
+
+    def texts(self, rows: np.ndarray, columns: np.ndarray) -> list[str]:
+        """Return values as text, nulls as the empty one."""
+        texts = np.empty(len(rows), dtype=object)
+        for column in np.unique(columns):
+            chosen = np.flatnonzero(columns == column)
+            values = self.frame.to_series(int(column)).gather(rows[chosen])
+            texts[chosen] = ["" if value is None else str(value) for value in values]
+        return texts.tolist()
+
+    def with_moves(self, moves: Moves) -> Iterator[bytes | memoryview]:
+        """Yield the file with values moved; the columns that do not change keep their encoding."""
+        if not len(moves):
+            yield memoryview(self._raw)
+            return
+        moved = move_cells(self.frame, moves, self.name)
+        names = [self.columns[column] for column in np.unique(moves.columns)]
+        sink = io.BytesIO()
+        if find_spec("pyarrow") is not None:
+            self._write_with_pyarrow(moved.select(names), sink)
+        else:
+            self._write_with_polars(moved, sink)
+        yield sink.getbuffer()
+
+    def _read_frame(self) -> pl.DataFrame:
+        readers = {"parquet": pl.read_parquet, "arrow": pl.read_ipc}
+        read = pl.read_ipc_stream if self._is_stream else readers[self._format]
+        try:
+            return read(io.BytesIO(self._raw))
+        except pl.exceptions.DuplicateError as error:
+            raise TableError(f"{self.name} has two columns of one name: {error}.") from None
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
+            raise TableError(
+                f"{self.name} is not a complete {self._format.capitalize()} file."
+            ) from None
+
+    def _write_with_polars(self, moved, sink):
+        if self._format == "parquet":
+            options = {}
+            if hasattr(pl, "read_parquet_metadata"):  # since polars 1.30
+                options["metadata"] = pl.read_parquet_metadata(io.BytesIO(self._raw))
+                options["metadata"].pop("ARROW:schema", None)
+            moved.write_parquet(sink, **options)
+        elif self._is_stream:
+            moved.write_ipc_stream(sink)
+        else:
+            moved.write_ipc(sink)
+
+    def _write_with_pyarrow(self, changed, sink):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        source = pa.BufferReader(self._raw)
+        if self._format == "parquet":
+            file = pq.ParquetFile(source)
+            compression = _compression(file)
+            table = _replaced(file.read(), changed)
+            pq.write_table(table, sink, compression=compression)
+            return
+        reader = (pa.ipc.open_stream if self._is_stream else pa.ipc.open_file)(source)
+        table = _replaced(reader.read_all(), changed)
+        write = pa.ipc.new_stream if self._is_stream else pa.ipc.new_file
+        with write(sink, table.schema) as writer:
+            writer.write_table(table)
+
+
+def _compression(file):
+    if not file.num_row_groups:
+        return "snappy"
+    name = file.metadata.row_group(0).column(0).compression
+    return "none" if name == "UNCOMPRESSED" else name.lower()
+
+
+def _replaced(table, changed):
+    """Return an Arrow table with the columns of a polars frame in place of its own."""
+    for series in changed:
+        place = table.schema.get_field_index(series.name)
+        field = table.schema.field(place)
+        table = table.set_column(place, field, series.to_arrow().cast(field.type))
+    return table

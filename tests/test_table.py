@@ -1,0 +1,264 @@
+"""Frames in, frames out: records, columns, groups, blocks, bad input and the audit."""
+
+import narwhals.stable.v1 as nw
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.datasets import load_breast_cancer, load_wine
+
+from unpermute.table import audit, repair, scan
+
+BACKENDS = {"pandas": lambda f: f, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}
+
+
+@pytest.fixture(scope="module")
+def wine():
+    """A clean table with a name and a text beside its numbers."""
+    frame = load_wine(as_frame=True).data
+    frame["magnesium"] = frame["magnesium"].astype("int64")
+    frame.insert(0, "name", [f"wine {i}" for i in range(len(frame))])
+    frame["remark"] = ["<b>=cmd</b>"] * len(frame)
+    return frame
+
+
+@pytest.fixture(scope="module")
+def damaged(wine):
+    """Two fields of record 5 swapped."""
+    frame = wine.copy()
+    frame.loc[5, ["alcohol", "proline"]] = [1450.0, 14.2]
+    assert wine.loc[5, "alcohol"] == 14.2
+    assert wine.loc[5, "proline"] == 1450.0
+    return frame
+
+
+@pytest.fixture(scope="module")
+def tumours():
+    data = load_breast_cancer(as_frame=True)
+    return data.data[data.target == 1].reset_index(drop=True)
+
+
+def _linear(rng, n_rows, names):
+    """A table of rank 3 without noise."""
+    values = rng.normal(size=(n_rows, 3)) @ rng.normal(size=(3, len(names)))
+    return pd.DataFrame(values, columns=list(names))
+
+
+def _shuffle(frame, columns, share, seed):
+    """Shuffle the named columns together; return the frame and which rows changed."""
+    rng = np.random.default_rng(seed)
+    places = rng.choice(len(frame), int(share * len(frame)), replace=False)
+    order = np.arange(len(frame))
+    order[places] = rng.permutation(places)
+    shuffled = frame.copy()
+    shuffled[columns] = frame[columns].to_numpy()[order]
+    return shuffled, order != np.arange(len(frame))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_frame_comes_back_as_it_was_given(wine, damaged, backend):
+    given = BACKENDS[backend](damaged)
+    result = repair(given, id="name")
+    for frame in (result.frame, result.changes, result.vectors):
+        assert type(frame) is type(given)
+    whole = nw.from_native(result.frame)
+    assert whole.schema == nw.from_native(given).schema
+    assert whole.rows() == nw.from_native(BACKENDS[backend](wine)).rows()
+    changes = nw.from_native(result.changes)
+    assert changes["id"].to_list() == ["wine 5", "wine 5"]
+    assert changes["column"].to_list() == ["alcohol", "proline"]
+    assert changes["moved_from"].to_list() == ["proline", "alcohol"]
+    assert changes["cause"].to_list() == ["two fields swapped"] * 2
+
+
+def test_a_scan_changes_nothing_and_says_the_same(damaged):
+    before = damaged.copy()
+    scanned, repaired = scan(damaged), repair(damaged)
+    pd.testing.assert_frame_equal(scanned.frame, before)
+    pd.testing.assert_frame_equal(damaged, before)
+    pd.testing.assert_frame_equal(scanned.changes, repaired.changes)
+    pd.testing.assert_frame_equal(scanned.vectors, repaired.vectors)
+
+
+def test_index_types_and_nulls_survive(wine, damaged):
+    frame = damaged.copy()
+    frame["magnesium"] = frame["magnesium"].astype("Int64")
+    frame.loc[[3, 40, 90], "magnesium"] = pd.NA
+    frame.loc[7, "ash"] = np.nan
+    frame.index = [f"row {i}" for i in range(len(frame))]
+    result = repair(frame)
+    assert list(result.frame.index) == list(frame.index)
+    assert (result.frame.dtypes == frame.dtypes).all()
+    pd.testing.assert_frame_equal(result.frame.isna(), frame.isna())
+    assert set(result.changes["id"]) == {"row 5"}
+
+
+def test_texts_are_moved_as_they_are_written(wine, damaged):
+    texts = damaged.astype(str)
+    texts.loc[5, "proline"] = "014.20"
+    result = repair(texts)
+    assert result.frame.loc[5, "alcohol"] == "014.20"
+    assert result.frame.loc[5, "proline"] == "1450.0"
+    assert result.summary["n_moved_cells"] == 2
+
+
+def test_only_the_chosen_columns_are_used(damaged):
+    assert "alcohol" not in scan(damaged, exclude=["alcohol"]).summary["columns"]
+    chosen = ["alcohol", "proline", "ash"]
+    assert scan(damaged, columns=chosen).summary["columns"] == chosen
+
+
+def test_a_reference_and_a_model_are_learned_from(wine, damaged):
+    few = damaged.iloc[:12]
+    learned = repair(few, reference=wine)
+    assert learned.changes["row"].tolist() == [5, 5]
+    again = repair(few, model=repair(wine).model)
+    assert again.changes["row"].tolist() == [5, 5]
+
+
+def test_a_whole_batch_in_another_column_order():
+    cancer = load_breast_cancer(as_frame=True).data.iloc[:150].reset_index(drop=True)
+    rng = np.random.default_rng(0)
+    damaged = cancer.copy()
+    batch = np.repeat(["a", "b", "c"], 50)
+    damaged.iloc[50:100] = cancer.iloc[50:100, rng.permutation(30)].to_numpy()
+    damaged["batch"] = batch
+    result = repair(damaged, groups="batch")
+    pd.testing.assert_frame_equal(result.frame.drop(columns="batch"), cancer)
+    assert set(result.changes["cause"]) == {"another column order"}
+
+
+def test_infinities_and_foreign_cells_are_notes_not_errors(damaged):
+    frame = damaged.astype(object)
+    frame.loc[20, "ash"] = np.inf
+    frame.loc[30, "hue"] = "n/k"
+    result = repair(frame)
+    assert any("Infinite" in note for note in result.summary["notes"])
+    assert any("not numbers" in note for note in result.summary["notes"])
+    assert result.frame.loc[20, "ash"] == np.inf
+    assert result.frame.loc[30, "hue"] == "n/k"
+
+
+def test_columns_shuffled_together_are_linked_again(tumours):
+    columns = list(tumours.columns[::2])
+    shuffled, moved = _shuffle(tumours, columns, 0.5, 1)
+    result = repair(shuffled, vectors="columns", groups=[columns])
+    right = (result.frame == tumours).all(axis=1).to_numpy()
+    assert right[moved].mean() >= 0.95
+    assert right[~moved].mean() >= 0.99
+    assert not result.summary["structure"]["weak"]
+    assert set(result.vectors["vector"]) == set(columns)
+
+
+def test_weak_links_are_refused(tumours):
+    size = [c for c in tumours if any(word in c for word in ("radius", "perimeter", "area"))]
+    others = tumours.drop(columns=size)
+    columns = list(others.columns[::2])
+    shuffled, _ = _shuffle(others, columns, 0.5, 1)
+    result = repair(shuffled, vectors="columns", groups=[columns])
+    pd.testing.assert_frame_equal(result.frame, shuffled)
+    assert result.summary["structure"]["weak"]
+    assert "weak" in result.summary["sentence"]
+
+
+def test_groups_are_found_when_asked(tumours):
+    columns = list(tumours.columns[:8])
+    shuffled, _ = _shuffle(tumours, columns, 0.5, 1)
+    result = scan(shuffled, vectors="columns", groups="auto")
+    assert set(result.vectors["vector"]) <= set(columns)
+    assert len(result.vectors) >= 6
+
+
+def test_rows_stay_within_their_blocks():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        rng.normal(size=(120, 3)) @ rng.normal(size=(3, 7)), columns=list("abcdefg")
+    )
+    frame["house"] = np.repeat([f"h{i}" for i in range(30)], 4)
+    shuffled = frame.copy()
+    for start in range(0, 80, 4):
+        order = start + rng.permutation(4)
+        shuffled.loc[start : start + 3, "b"] = frame["b"].to_numpy()[order]
+    result = repair(shuffled, vectors="columns", blocks="house")
+    np.testing.assert_allclose(result.frame["b"], frame["b"], atol=1e-9)
+    rows, origins = result.changes["row"].to_numpy(), result.changes["moved_from"].to_numpy()
+    assert (rows // 4 == origins // 4).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"vectors": "cells"}, "vectors='cells' must be 'rows' or 'columns'"),
+        ({"id": "nmae"}, "id='nmae' is not a column of the table; did you mean 'name'?"),
+        ({"columns": ["remark"]}, "columns='remark' does not hold numbers"),
+        ({"blocks": "name"}, "blocks='name' is for vectors='columns'"),
+        ({"groups": [["ash"]]}, "must name one column"),
+        ({"vectors": "columns", "groups": "ash"}, "groups='ash' must be 'auto' or lists"),
+        ({"vectors": "columns", "groups": [["remark"]]}, "'remark', which is not a numeric"),
+        ({"min_confidence": 2}, "min_confidence=2 must be a number from 0 to 1"),
+        ({"max_moves": 0}, "max_moves=0 must be None or an integer of at least 1"),
+    ],
+)
+def test_bad_options_are_refused_in_one_sentence(wine, options, message):
+    with pytest.raises(ValueError, match=r".") as caught:
+        repair(wine, **options)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_frames_are_refused_in_one_sentence(wine):
+    with pytest.raises(TypeError, match="must be a pandas, polars or pyarrow data frame, not list"):
+        scan([[1, 2]])
+    with pytest.raises(ValueError, match="one row"):
+        scan(wine.iloc[:1])
+    with pytest.raises(ValueError, match="no numeric column"):
+        scan(wine[["name", "remark"]])
+    with pytest.raises(ValueError, match="at least three numeric"):
+        scan(wine[["ash", "alcohol"]], vectors="columns")
+
+
+def test_audit_of_an_exactly_linear_table():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        rng.normal(size=(200, 3)) @ rng.normal(size=(3, 6)), columns=list("abcdef")
+    )
+    for together in (True, False):
+        result = audit(frame, ["a", "b"], together=together, n_trials=3)
+        line = result.table.iloc[0]
+        assert line["value"] >= 0.98
+        assert line["low"] <= line["value"] <= line["high"]
+        assert line["control"] < 0.1
+        assert result.advice
+
+
+def test_audit_of_independent_columns_is_no_better_than_guessing():
+    rng = np.random.default_rng(1)
+    frame = pl.DataFrame(rng.normal(size=(150, 4)), schema=list("abcd"))
+    result = audit(frame, ["a", "b"], n_trials=5)
+    line = result.table.row(0, named=True)
+    assert line["low"] <= line["baseline"] <= line["high"]
+    assert "no more than guessing" in result.advice[0]
+
+
+def test_audit_of_a_release(tumours):
+    columns = list(tumours.columns[::2])
+    release, _ = _shuffle(tumours, columns, 0.5, 2)
+    result = audit(tumours, columns, release=release, together=True, n_trials=1)
+    assert result.table["value"].iloc[0] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "message"),
+    [
+        ([], {}, "must be a list of at least one column"),
+        (["name"], {}, "columns='name' does not hold numbers"),
+        (["ash"], {"ratio": 0}, "ratio=0 must be above 0 and at most 1"),
+        (["ash"], {"n_trials": 0}, "n_trials=0 must be an integer of at least 1"),
+        (["ash"], {"tolerance": -1}, "tolerance=-1 must not be negative"),
+    ],
+)
+def test_bad_audits_are_refused(wine, columns, options, message):
+    with pytest.raises(ValueError, match=r".") as caught:
+        audit(wine, columns, **options)
+    assert message in str(caught.value)
