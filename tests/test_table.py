@@ -117,6 +117,12 @@ def test_a_reference_and_a_model_are_learned_from(wine, damaged):
     assert again.changes["row"].tolist() == [5, 5]
 
 
+def test_a_model_of_other_columns_is_refused(wine):
+    model = repair(wine).model
+    with pytest.raises(ValueError, match="model was learned from 13 columns, but 12 are in use"):
+        repair(wine, exclude=["ash"], model=model)
+
+
 def test_a_whole_batch_in_another_column_order():
     cancer = load_breast_cancer(as_frame=True).data.iloc[:150].reset_index(drop=True)
     rng = np.random.default_rng(0)

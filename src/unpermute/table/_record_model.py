@@ -37,7 +37,7 @@ _FAR = 0.99
 _USUAL = 0.8
 # Share of outlying cells before anything is learned, and what that is worth.
 _OUTLIERS, _PSEUDO_RECORDS = 0.0005, 20.0
-_LEAST_SURE = 0.6
+_LEAST_SURE = 0.5
 # Cells further from their column, in scales, take no part in the first fit.
 _MARGINAL = 4.0
 
@@ -182,7 +182,7 @@ def search(model, values, classes, *, foreign=None, fold=None, max_moves=None, n
 def is_sure(found, min_confidence):
     """Records to change: of these, the expected share of whole ones is at most 1 − min_confidence.
 
-    The share is controlled over all of them, but none is changed on odds below three to two.
+    The share is controlled over all of them, but none is changed on odds below even.
     """
     probability = probability_of_damage(found)
     eligible = (found.gain > 0) & (probability >= min(_LEAST_SURE, min_confidence))

@@ -13,6 +13,8 @@ from unpermute.table._result import Moves, TableResult, changes_frame, move_cell
 
 __all__ = ["repair", "scan"]
 
+_HIGHEST = 999.0
+
 
 def scan(
     frame, *, vectors="rows", id=None, columns=None, exclude=None, blocks=None, groups=None,
@@ -169,7 +171,8 @@ class _Found:
 
     def __init__(self, repairs, moves, subspace):
         self.moves, self.subspace = moves, subspace
-        self.score, self.status = repairs.score, repairs.status
+        # What can never be in a column has odds of a million; nobody reads that far.
+        self.score, self.status = np.clip(repairs.score, -_HIGHEST, _HIGHEST), repairs.status
         self.confidence, self.cause = repairs.confidence, repairs.cause
         self.structure, self.model = repairs.structure, repairs.model
 
@@ -185,6 +188,12 @@ def _find_in_records(frame, table, options):
     if groups is not None:
         texts = [str(cell) for cell in frame[groups].to_list()]
         codes = np.unique(texts, return_inverse=True)[1]
+    model = options["model"]
+    if model is not None and len(model.columns.kind) != len(table.names):
+        raise ValueError(
+            f"model was learned from {len(model.columns.kind)} columns, but {len(table.names)} are"
+            " in use; name the same ones with columns."
+        )
     reference = decimals = None
     if options["reference"] is not None:
         other = open_frame(options["reference"], "reference")
