@@ -227,8 +227,6 @@ def print_values(n_vectors, seed):
     for rank, ratio, *figures in rows:
         cells = "{:7.2%} {:6.2%}        {:7.2%} {:6.2%}".format(*figures)
         print(f"  {rank:2d}    {ratio:.1f} {cells}")
-            f"  {rank:2d}    {ratio:.1f} {'{:7.2%} {:6.2%}        {:7.2%} {:6.2%}'.format(*figures)}"
-        )
     means = np.mean([row[2:] for row in rows], axis=0)
     print("  mean     {:7.2%} {:6.2%}        {:7.2%} {:6.2%}".format(*means))
     print("  asked      >=98% <=0.5%          >=98% <=0.5%")
