@@ -34,6 +34,8 @@ def test_weights_tell_the_entries_that_moved(columns):
     assert np.mean(fit.weights[X[9:] == Y[9:]] > 0.5) > 0.95
     np.testing.assert_allclose(fit.share, 0.7, atol=0.08)
     assert np.all(fit.evidence > 20)
+    assert np.all(fit.damage > 20)
+    assert np.all(fit_mixtures(X[9:], *directions_of(X[:9])).damage < 5)
 
 
 def test_nothing_is_found_where_nothing_is_in_place(columns):
@@ -73,8 +75,8 @@ def test_long_vectors_are_fitted_like_short_ones():
 def test_peers_are_the_clean_vectors(columns, count):
     X, Y = columns
     peers = choose_peers(Y, count)
-    np.testing.assert_array_equal(peers.shares(Y) < peers.limit, np.arange(12) >= 9)
-    assert np.all(peers.shares(X[9:]) >= 0.9)
+    np.testing.assert_array_equal(peers.damage(Y) > peers.limit, np.arange(12) >= 9)
+    assert np.all(peers.damage(X[9:]) < 5)
 
 
 def test_a_common_noise_is_recognised():

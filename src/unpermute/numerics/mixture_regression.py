@@ -22,6 +22,7 @@ approximation of the integral over a) wins.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.ndimage import gaussian_filter1d
@@ -53,6 +54,8 @@ _BINS = 1024
 # Degrees of freedom of the entries in place: real tables have heavy tails, which a normal
 # density would take for entries that moved.
 _TAIL = 3.0
+# A share of exactly 1 would leave the others without a logarithm.
+_ALL = 1.0 - 1e-9
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ class MixtureFit:
         Standard deviation of an entry in place.
     evidence : ndarray of shape (n_vectors,)
         Log evidence against "every entry has moved".
+    damage : ndarray of shape (n_vectors,)
+        Log-likelihood ratio against "no entry has moved".
     """
 
     predicted: np.ndarray
@@ -78,6 +83,7 @@ class MixtureFit:
     share: np.ndarray
     noise: np.ndarray
     evidence: np.ndarray
+    damage: np.ndarray
 
 
 def directions_of(X):
@@ -121,7 +127,7 @@ def fit_mixtures(Y, directions, variances, *, n_jobs=None):
     MixtureFit
     """
     n, n_features = Y.shape
-    fit = MixtureFit(*(np.zeros((n, n_features)) for _ in range(2)), *np.zeros((3, n)))
+    fit = MixtureFit(*(np.zeros((n, n_features)) for _ in range(2)), *np.zeros((4, n)))
 
     increase = np.zeros(n)
 
@@ -136,7 +142,7 @@ def fit_mixtures(Y, directions, variances, *, n_jobs=None):
                 continue
             # In units of the vector, where a prior of length 1 has mean square 1.
             z, prior = (y - mean) / scale, variances * n_features
-            a, fit.share[j], fit.evidence[j], increase[j], weights = _fit(
+            a, fit.share[j], fit.evidence[j], fit.damage[j], increase[j], weights = _fit(
                 z, _log_density(z), directions[observed], prior
             )
             fit.predicted[j] += scale * (directions @ a)
@@ -168,19 +174,24 @@ def _log_density(y):
 
 
 def _fit(y, outside, U, prior):
-    """Coefficients, share, evidence, last increase and weights of one vector."""
+    """Coefficients, share, evidence, damage, last increase and weights of one vector."""
     # A regular sample is as good as a random one: the order of the places means nothing here.
     step = -(-len(y) // _SAMPLE)
     sample = y[::step], outside[::step], np.ascontiguousarray(U[::step]), prior
-    first = _maximise(*sample, *_starts(sample[0], sample[2], prior), max_iter=_SCREENING)
-    best = np.argsort(-first[3], kind="stable")[:_FINALISTS]
-    last = _maximise(*sample, *(values[best] for values in first[:3]), max_iter=_MAX_ITER)
-    winner = [values[[np.argmax(last[3])]] for values in last]
+    starts = _starts(sample[0], sample[2], prior)
+    first = _maximise(*sample, *starts, max_iter=_SCREENING)
+    best = np.argsort(-first.evidence, kind="stable")[:_FINALISTS]
+    last = _maximise(*sample, first.a[best], first.share[best], first.noise[best])
+    winner = last.take([np.argmax(last.evidence)])
     if step > 1:
-        winner = _maximise(y, outside, U, prior, *winner[:3], max_iter=_MAX_ITER)
-    a, share, noise, evidence, increase = winner
-    weights = _expectation(outside, y - a @ U.T, share, noise)[1]
-    return a[0], share[0], evidence[0], increase[0], weights[0]
+        winner = _maximise(y, outside, U, prior, winner.a, winner.share, winner.noise)
+    # Nothing has moved: from least squares, and from what was found.
+    a = np.vstack([starts[0][len(starts[0]) - len(_RATIOS)], winner.a[0]])
+    noise = np.mean((y - a @ U.T) ** 2, axis=1)
+    none = _maximise(y, outside, U, prior, a, np.full(2, _ALL), noise, fixed_share=True)
+    weights = _expectation(outside, y - winner.a @ U.T, winner.share, winner.noise)[1]
+    damage = winner.objective[0] - none.objective.max()
+    return winner.a[0], winner.share[0], winner.evidence[0], damage, winner.increase[0], weights[0]
 
 
 def _starts(y, U, prior):
@@ -201,12 +212,24 @@ def _starts(y, U, prior):
     return a, np.minimum(share, 0.99), noise
 
 
-def _maximise(y, outside, U, prior, a, share, noise, *, max_iter):
-    """Expectation-maximisation from several starts at once.
+class _Solutions(NamedTuple):
+    """Coefficients, shares, squared scales, and what they reached; one row per start."""
 
-    Returns coefficients, shares, squared scales, evidence and the last increase of the objective
-    per entry, one row per start.
-    """
+    a: np.ndarray
+    share: np.ndarray
+    noise: np.ndarray
+    objective: np.ndarray
+    evidence: np.ndarray
+    increase: np.ndarray
+
+    def take(self, rows):
+        return _Solutions(*(values[rows] for values in self))
+
+
+def _maximise(
+    y, outside, U, prior, a, share, noise, *, max_iter=_MAX_ITER, fixed_share=False
+):  # fmt: skip
+    """Expectation-maximisation from several starts at once."""
     objective = np.full(len(a), -np.inf)
     for _ in range(max_iter):
         residuals = y - a @ U.T
@@ -224,9 +247,9 @@ def _maximise(y, outside, U, prior, a, share, noise, *, max_iter):
         a = np.linalg.solve(hessian, ((weights * y) @ U / noise[:, None])[..., None])[..., 0]
         squares = np.sum(weights * (y - a @ U.T) ** 2, axis=1)
         noise = (squares + _PRIOR_SIZE * _PRIOR_NOISE) / (total + _PRIOR_SIZE + 2)
-        share = (total + 1) / (len(y) + 2)
+        share = share if fixed_share else (total + 1) / (len(y) + 2)
     occam = 0.5 * (np.linalg.slogdet(hessian)[1] + np.sum(np.log(prior)))
-    return a, share, noise, objective - occam - np.sum(outside), increase
+    return _Solutions(a, share, noise, objective, objective - occam - np.sum(outside), increase)
 
 
 def _expectation(outside, residuals, share, noise):

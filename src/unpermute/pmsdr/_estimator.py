@@ -325,7 +325,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         -------
         scores : ndarray of shape (n_vectors,)
             Larger is more normal: minus the root mean square residual of an entry, or, for few
-            vectors with noise of their own, the share of the entries that are in place.
+            vectors with noise of their own, minus the log-likelihood ratio that entries moved.
         """
         check_is_fitted(self, "permutations_")
         X = validate_vectors(self, X, reset=False, allow_nan=True)
@@ -447,7 +447,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         self.ranks_ = np.array([basis.shape[1] for basis in self.bases_])
         self.noise_scale_ = refiner.noise
         self._log("refine: %d subspaces of ranks %s", self.n_subspaces_, self.ranks_)
-        self.offset_ = -refiner.limit() if self._peers is None else self._peers.limit
+        self.offset_ = -refiner.limit() if self._peers is None else -self._peers.limit
         if self.contamination != "auto" and self._peers is None:
             movable = X[~has_no_order(X)]
             scores = distances_as_they_stand(movable, self.bases_, self.offsets_).min(axis=1)
@@ -478,7 +478,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         """How normal every vector is, and its distance from every subspace."""
         distances = distances_as_they_stand(X, self.bases_, self.offsets_)
         if self._peers is not None:
-            return self._peers.shares(X, n_jobs=self.n_jobs), distances
+            return -self._peers.damage(X, n_jobs=self.n_jobs), distances
         return -distances.min(axis=1), distances
 
     def _nearest(self, X):

@@ -3,8 +3,9 @@ r"""Vectors with noise of their own, as the columns of tables: the clean ones ex
 Where few vectors of many entries are each close to a subspace in a degree of their own, no common
 noise tells the clean from the permuted. Each is then judged by what it is like: regressed on all
 the others, a vector with moved entries is a mixture of entries that fit well and entries from
-anywhere (:mod:`unpermute.numerics.mixture_regression`), and the share of those that fit is its
-score. The vectors with high shares are the peers of all others, training or new.
+anywhere (:mod:`unpermute.numerics.mixture_regression`). How much better that explains it than heavy
+tails alone, as a log-likelihood ratio, is its damage. The vectors without damage are the peers of
+all others, training or new.
 """
 
 from dataclasses import dataclass
@@ -21,8 +22,8 @@ from unpermute.recover._confidence import entry_confidence
 
 __all__ = ["Peers", "choose_peers", "noise_differs"]
 
-# Heavy tails look like a few moved entries; below this share they no longer do.
-_CLEAN_SHARE = 0.9
+# Log-likelihood ratio up to which a vector is clean.
+_NO_DAMAGE = 10.0
 # Residuals that vary so many times more between clean vectors than a common noise has them vary.
 _TOO_DIFFERENT = 5.0
 # Fewer distances do not tell.
@@ -60,30 +61,30 @@ def choose_peers(X, count, *, n_jobs=None):
     -------
     Peers
     """
-    shares = np.empty(len(X))
+    damage = np.empty(len(X))
 
     def judge(start, stop):
         for j in range(start, stop):
             others = directions_of(np.delete(X, j, axis=0))
-            shares[j] = fit_mixtures(X[[j]], *others).share[0]
+            damage[j] = fit_mixtures(X[[j]], *others).damage[0]
 
     map_blocks(judge, len(X), block=1, stage="judge", n_jobs=n_jobs)
-    clean = shares >= (_CLEAN_SHARE if count is None else np.sort(shares)[count])
+    clean = damage <= (_NO_DAMAGE if count is None else np.sort(damage)[-1 - count])
     if clean.sum() < 2:
         clean[:] = True
     directions, variances = directions_of(X[clean])
-    peers = Peers(directions, variances, _CLEAN_SHARE)
-    own = peers.shares(X, n_jobs=n_jobs)
+    peers = Peers(directions, variances, _NO_DAMAGE)
     if clean.all():
         return peers
     # One rule for all, training or new: between the permuted and the clean, which now fit well.
-    highest, lowest = own[~clean].max(), own[clean].min()
-    return Peers(directions, variances, float(min((highest + lowest) / 2, lowest)))
+    own = peers.damage(X, n_jobs=n_jobs)
+    highest, lowest = own[clean].max(), own[~clean].min()
+    return Peers(directions, variances, float(max((highest + lowest) / 2, highest)))
 
 
 @dataclass(frozen=True)
 class Peers:
-    """Directions of the clean vectors, and the share of fitting entries that makes a clean one.
+    """Directions of the clean vectors, and the damage that they may have.
 
     Attributes
     ----------
@@ -91,16 +92,16 @@ class Peers:
     variances : ndarray of shape (k,)
         Mean square of a vector of length 1 along each.
     limit : float
-        Vectors with a smaller share of entries in place are permuted.
+        Vectors with more damage are permuted.
     """
 
     directions: np.ndarray
     variances: np.ndarray
     limit: float
 
-    def shares(self, X, *, n_jobs=None):
-        """Share of the entries of every vector that are in place."""
-        return fit_mixtures(X, self.directions, self.variances, n_jobs=n_jobs).share
+    def damage(self, X, *, n_jobs=None):
+        """Log-likelihood ratio of "some entries have moved" to "none has" for every vector."""
+        return fit_mixtures(X, self.directions, self.variances, n_jobs=n_jobs).damage
 
     def put_back(self, repaired, mask, bases, offsets, *, output, min_confidence, n_jobs=None):
         """Recover the vectors of `mask`; changes `repaired`, whose `X` holds them as observed."""
