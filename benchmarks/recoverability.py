@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 
 from unpermute.datasets import make_permuted_subspaces
 from unpermute.recover import recover_vectors
-from unpermute.theory import _FITTED, Curves, success
+from unpermute.theory._recoverability import _FITTED, Curves, success
 
 RANKS = (2, 4, 6, 8, 10, 15, 20, 25)
 RATIOS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)

@@ -1,5 +1,6 @@
 """The synthetic data obey their protocol; the loaders read the published tables or say why not."""
 
+import hashlib
 import os
 
 import numpy as np
@@ -317,7 +318,7 @@ def test_student_scores_damaged(tmp_path):
 
 def test_student_scores_of_another_shape(monkeypatch, tmp_path):
     content = write_scores(tmp_path, np.zeros((3, 2))).read_bytes()
-    monkeypatch.setattr(_real, "_SCORES_SHA256", _real.hashlib.sha256(content).hexdigest())
+    monkeypatch.setattr(_real, "_SCORES_SHA256", hashlib.sha256(content).hexdigest())
     with pytest.raises(ValueError, match=r"shape \(3, 2\) instead of \(707, 14\)"):
         load_student_scores(data_home=tmp_path)
 

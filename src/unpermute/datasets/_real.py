@@ -1,9 +1,7 @@
 """The two tables of the re-identification experiments."""
 
-import hashlib
 import os
 from io import BytesIO
-from pathlib import Path
 
 import numpy as np
 from scipy.io import loadmat
@@ -11,6 +9,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.utils import Bunch
 
 from unpermute._validation import validate_params
+from unpermute.datasets._files import read_verified
 
 __all__ = ["load_benign_tumours", "load_student_scores"]
 
@@ -93,7 +92,7 @@ def load_student_scores(*, data_home=None):
     >>> scores.data.shape  # doctest: +SKIP
     (707, 14)
     """
-    content = _read_verified(_SCORES_FILE, _SCORES_SHA256, _SCORES_SOURCE, data_home)
+    content = read_verified(_SCORES_FILE, _SCORES_SHA256, _SCORES_SOURCE, data_home)
     data = np.ascontiguousarray(loadmat(BytesIO(content))["scoreM"], dtype=np.float64)
     if data.shape != _SCORES_SHAPE:
         raise ValueError(
@@ -133,29 +132,3 @@ def load_benign_tumours():
         feature_names=source.feature_names.tolist(),
         DESCR=_TUMOURS_DESCR,
     )
-
-
-def _read_verified(file, sha256, source, data_home):
-    """Return the bytes of `file` inside the data folder once their checksum agrees."""
-    remedy = (
-        f"{source}; put it at {file} inside a folder of your choice and pass that folder as"
-        " data_home, or set the environment variable UNPERMUTE_DATA to it."
-    )
-    folder = os.environ.get("UNPERMUTE_DATA") if data_home is None else data_home
-    if not folder:
-        raise FileNotFoundError(
-            f"Where {file} lies is not known: data_home={data_home!r}, and the environment variable"
-            f" UNPERMUTE_DATA is not set. {remedy}"
-        )
-    path = Path(folder).expanduser() / file
-    if not path.is_file():
-        named = "UNPERMUTE_DATA" if data_home is None else f"data_home={os.fspath(data_home)!r}"
-        raise FileNotFoundError(f"There is no {file} in the folder that {named} names. {remedy}")
-    content = path.read_bytes()
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
-        raise ValueError(
-            f"{file} is damaged or not the published file: its SHA-256 checksum is {found} instead"
-            f" of {sha256}. {source}; get it again from there."
-        )
-    return content
