@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator
 
 from unpermute._progress import report
 from unpermute.baselines._base import SOLVER_CONSTRAINTS, MatrixRecovery, positive
-from unpermute.cluster._ssc import _Admm, _weights
+from unpermute.cluster._ssc import SparseAdmm, sparse_weights
 from unpermute.numerics.parallel import one_blas_thread
 from unpermute.numerics.result import warn_not_converged
 
@@ -84,14 +84,14 @@ class SSCReconstruction(MatrixRecovery, BaseEstimator):
         self.max_iter = max_iter
 
     def _recover(self, X):
-        gamma, mu = _weights(X, self.alpha)
+        gamma, mu = sparse_weights(X, self.alpha)
         if mu == 0.0:
             raise ValueError(
                 "X holds only vectors that are orthogonal to each other, or zero: none of them"
                 " represents another; there must be two that are not."
             )
         with one_blas_thread():
-            self._solve(X, gamma, _Admm(X, gamma, mu, self.alpha, self.affine))
+            self._solve(X, gamma, SparseAdmm(X, gamma, mu, self.alpha, self.affine))
             return self.coefficients_ @ X
 
     def _solve(self, X, gamma, state):

@@ -11,7 +11,12 @@ from unpermute._validation import Integral, Interval, Real
 from unpermute.cluster._base import SelfRepresentationClustering
 from unpermute.numerics.result import SolverResult, warn_not_converged
 
-__all__ = ["SparseSubspaceClustering", "sparse_self_representation"]
+__all__ = [
+    "SparseAdmm",
+    "SparseSubspaceClustering",
+    "sparse_self_representation",
+    "sparse_weights",
+]
 
 
 class SparseSubspaceClustering(SelfRepresentationClustering):
@@ -148,10 +153,10 @@ def sparse_self_representation(X, *, alpha=20.0, affine=False, tol=2e-3, max_ite
         difference of the two copies, the relative error of the equations, the error of the sums.
     """
     n = len(X)
-    gamma, mu = _weights(X, alpha)
+    gamma, mu = sparse_weights(X, alpha)
     if mu == 0.0:  # all vectors are zero or orthogonal: nothing represents anything
         return SolverResult(sparse.csr_array((n, n)), 0.0, 0, True, {"errors": []})
-    state = _Admm(X, gamma, mu, alpha, affine)
+    state = SparseAdmm(X, gamma, mu, alpha, affine)
     errors = []
     for n_iter in range(1, max_iter + 1):
         errors.append(state.step())
@@ -166,7 +171,7 @@ def sparse_self_representation(X, *, alpha=20.0, affine=False, tol=2e-3, max_ite
     return SolverResult(solution, errors[-1], n_iter, bool(errors[-1] <= tol), {"errors": errors})
 
 
-def _weights(X, alpha):
+def sparse_weights(X, alpha):
     longest = np.abs(X).sum(axis=1).max()
     correlations = np.abs(X @ X.T)
     np.fill_diagonal(correlations, 0.0)
@@ -178,7 +183,7 @@ def _weights(X, alpha):
     return alpha / longest, alpha / closest.min()
 
 
-class _Admm:
+class SparseAdmm:
     """Variables of the iteration, in rows and scaled so that both constraints look alike.
 
     `targets` holds √μ X, and √α 1 as one more feature if affine; `multipliers` those of the
