@@ -107,7 +107,7 @@ def _search(
         if start == 2 and signed:
             value = turns[int(signed < 0), abs(signed) - 1]
         if start < 3:
-            _rotate(trial, signed if start == 2 else 0)
+            _rotate(trial, signed if start == 2 else np.int64(0))
         else:
             place(start - 3, missing, Z, worth, P, nu, trial)
         value = _climb(
@@ -129,7 +129,9 @@ def _search(
         elif value > stays + 1e-9 and (value > best + 1e-9 or _apart(trial, permutation) == 0):
             best, q = value, _dot(z, g)
             _copy(around, around_best)
-            permutation[:] = trial
+            # An assignment to a slice would take numba seconds to compile.
+            for j in range(p):
+                permutation[j] = trial[j]
         # Nothing to hope for from other starts once few moves make it look like any other.
         if start >= 2 and best > stays and q < usual and 6 * _count_moved(permutation) <= p:
             break
@@ -196,7 +198,7 @@ def _climb(
     for step in range(n_steps + 1):
         neighbours(permutation, missing, n_missing, Z, worth, P, nu, z, g, Q, constant, around)
         k = _count_moved(permutation)
-        best, first, second = -np.inf, 0, 0
+        best, first, second = -np.inf, np.int64(0), np.int64(0)
         for a in range(p):
             i = permutation[a]
             for b in range(p):
@@ -249,7 +251,7 @@ def _rotations(
     p = len(permutation)
     best, signed = -np.inf, 0
     for turn in range(2):
-        _rotate(permutation, 0)
+        _rotate(permutation, np.int64(0))
         rebuild(permutation, missing, n_missing, Z, P, z, g, Q, constant)
         for start in range(p - 1, -1, -1):
             turns[turn, start] = -np.inf
@@ -289,7 +291,7 @@ def _best_seen(around, turns, signed, permutation):
     if signed and turns[int(signed < 0), abs(signed) - 1] > best:
         _rotate(permutation, signed)
         return turns[int(signed < 0), abs(signed) - 1]
-    _rotate(permutation, 0)
+    _rotate(permutation, np.int64(0))
     permutation[first], permutation[second] = second, first
     return best
 
