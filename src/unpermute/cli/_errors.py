@@ -1,12 +1,16 @@
 """Errors that users can do something about: one sentence on stderr, exit code 2, no traceback."""
 
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
 
 __all__ = ["one_sentence"]
+
+# "Internal software error" of sysexits.h.
+_BUG = 70
 
 
 @contextmanager
@@ -21,6 +25,12 @@ def one_sentence() -> Iterator[None]:
     except ValueError as error:
         # The whole message on one line, whoever wrote it.
         _say(" ".join(str(error).split()))
+    except (typer.Exit, typer.Abort, OSError):
+        raise
+    except Exception as error:
+        # A bug. Exit code 1 would mean that something was found.
+        traceback.print_exc()
+        raise typer.Exit(_BUG) from error
 
 
 def _say(sentence: str) -> None:

@@ -114,11 +114,7 @@ def audit(
         released = open_frame(release, "release")
         check_names(original.names, released, "release")
         other = read_numbers(released, columns=original.names)
-        if len(other.values) != len(original.values):
-            raise ValueError(
-                f"release has {len(other.values)} rows, but the table has"
-                f" {len(original.values)}; they must be the same ones."
-            )
+        ratio = _check_release(original, other, shuffled)
         trials = [_attack(original.values, other.values, groups, tolerance)]
     else:
         trials = _trials(original.values, groups, ratio, n_trials, tolerance, rng, "attack")
@@ -130,11 +126,30 @@ def audit(
     return _result(opened, columns, trials, control, options)
 
 
+def _check_release(original, release, shuffled):
+    """Refuse a release of other rows; return the share of the rows that were shuffled."""
+    if len(release.values) != len(original.values):
+        raise ValueError(
+            f"release has {len(release.values)} rows, but the table has {len(original.values)};"
+            " they must be the same ones."
+        )
+    kept = np.setdiff1d(np.arange(len(original.names)), shuffled)
+    if not _equal(original.values[:, kept], release.values[:, kept]).all():
+        raise ValueError(
+            "release differs from the table in columns that are not named in columns; its rows must"
+            " be in the same order."
+        )
+    moved = ~_equal(original.values[:, shuffled], release.values[:, shuffled])
+    return max(float(moved.mean()), 1.0 / len(moved))
+
+
 def _check(columns, ratio, n_trials, tolerance, frame, id):
     if isinstance(columns, str) or not len(columns):
         raise ValueError(f"columns={columns!r} must be a list of at least one column.")
     check_names(columns, frame, "columns")
     check_names(id, frame, "id")
+    if len(set(columns)) < len(columns):
+        raise ValueError(f"columns={list(columns)!r} names a column twice.")
     if not isinstance(ratio, Real) or not 0 < float(ratio) <= 1:
         raise ValueError(f"ratio={ratio!r} must be above 0 and at most 1.")
     if not isinstance(n_trials, Integral) or n_trials < 1:
@@ -194,7 +209,8 @@ def _numeric(values):
     p = values.shape[1]
     none = np.zeros(p, dtype=bool)
     names = [str(j) for j in range(p)]
-    return NumericTable(names, values, None, np.zeros(values.shape, dtype=bool), none, none)
+    nothing = np.zeros(values.shape, dtype=bool)
+    return NumericTable(names, values, None, nothing, none, none, nothing)
 
 
 def _equal(a, b):
@@ -220,9 +236,11 @@ def _right_by_chance(truth, before, loose):
     rows = np.vstack([truth, before])
     _, key = np.unique(np.nan_to_num(rows, nan=np.inf), axis=0, return_inverse=True)
     key = key.ravel()
-    origin = np.empty(key.max() + 1, dtype=np.int64)
+    origin = np.full(key.max() + 1, -1)
     origin[key[len(truth) :]] = np.arange(len(truth))
-    return loose * loose[origin[key[: len(truth)]]] / max(loose.sum(), 1)
+    mine = origin[key[: len(truth)]]
+    # A release may have rounded the values: then no row of it is the right one.
+    return loose * (mine >= 0) * loose[mine] / max(loose.sum(), 1)
 
 
 def _chance(column, tolerance):

@@ -99,11 +99,8 @@ def repair_columns(
             n_jobs=n_jobs,
         )  # fmt: skip
         model.fit(np.where(np.isnan(table.values), np.nan, X).T)
-        _enter_model(repairs, model, X)
-        suspicious = np.flatnonzero(model.outlier_mask_)
-        if blocks is None:
-            return _with_structure(_limited(repairs, max_moves))
-        groups = suspicious[:, None]
+        repairs.labels[:] = model.labels_
+        groups = np.flatnonzero(model.outlier_mask_)[:, None]
     _link_groups(repairs, table, [np.asarray(group) for group in groups], blocks, min_confidence)
     return _with_structure(_limited(repairs, max_moves))
 
@@ -162,18 +159,6 @@ def _untouched(X):
         np.zeros(p, dtype=np.int64),
         Structure(False, 1.0, ""),
     )
-
-
-def _enter_model(repairs, model, X):
-    """Take over what PMSDR found."""
-    scores = -model.score_samples(X.T)
-    repairs.permutations[:] = model.permutations_
-    repairs.score[:] = scores
-    repairs.confidence[:] = model.confidence_
-    repairs.entry_confidence[:] = model.entry_confidence_
-    repairs.status[:] = model.status_
-    repairs.labels[:] = model.labels_
-    repairs.cause[model.outlier_mask_] = "rows shuffled"
 
 
 def _link_groups(repairs, table, groups, blocks, min_confidence):

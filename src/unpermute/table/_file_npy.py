@@ -25,12 +25,15 @@ class NpyTable(SourceTable):
 
     def __init__(self, raw: bytes | mmap.mmap, name: str):
         self.name, self._raw = name, raw
+        stream = io.BytesIO(raw)
         try:
-            array = np.load(io.BytesIO(raw), allow_pickle=False)
+            array = np.load(stream, allow_pickle=False)
         except (ValueError, EOFError, OSError):
             raise TableError(f"{name} is not a NumPy file with numbers, or is cut off.") from None
         if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind not in "biuf":
             raise TableError(f"{name} is not a table: it must hold one matrix of numbers.")
+        if stream.tell() != len(raw):
+            raise TableError(f"{name} holds more than one array; only the first could be repaired.")
         self._array = array
         self.n_rows, n_columns = array.shape
         self.columns = [str(column) for column in range(n_columns)]

@@ -39,6 +39,9 @@ class NumericTable:
         Cells that are text but no number.
     integer, no_null : ndarray of bool of shape (n_columns,)
         Columns that no fraction, and no missing value, may enter.
+    special : ndarray of bool of shape (n_rows, n_columns)
+        Cells that count as missing but are not: text and infinities, which typed columns may not
+        be able to hold.
     notes : list of str
         What the user should know.
     """
@@ -49,6 +52,7 @@ class NumericTable:
     foreign: np.ndarray
     integer: np.ndarray
     no_null: np.ndarray
+    special: np.ndarray
     notes: list[str] = field(default_factory=list)
 
 
@@ -62,6 +66,12 @@ def open_frame(frame, name="frame"):
         ) from None
     except ValueError as error:  # narwhals names the doubled columns
         raise ValueError(f"{name} was refused: {error}") from None
+    odd = [column for column in frame.columns if not isinstance(column, str)]
+    if odd:
+        raise ValueError(
+            f"{name} has column names that are not text, such as {odd[0]!r}; rename them first, for"
+            " instance with frame.rename(columns=str)."
+        )
     if len(frame) < 2:
         found = "no rows" if len(frame) == 0 else "one row"
         raise ValueError(f"{name} has {found}; a table needs several.")
@@ -115,14 +125,17 @@ def read_numbers(frame, *, columns=None, exclude=()):
     if not used:
         raise ValueError("The table has no numeric column.")
     kept = slice(0, len(used))
+    # Numbers show their decimal places as text only; beside text they would be incomparable.
+    written = texts and not any(frame[name].dtype.is_numeric() for name in used)
     return _numeric_table(
-        frame, used, values[:, kept], decimals[:, kept] if texts else None, foreign[:, kept]
+        frame, used, values[:, kept], decimals[:, kept] if written else None, foreign[:, kept]
     )
 
 
 def _numeric_table(frame, names, values, decimals, foreign):
     notes = []
     infinite = np.isinf(values)
+    special = infinite | foreign
     if infinite.any():
         notes.append(f"Infinite values counted as missing: {infinite.sum()}.")
         values[infinite] = np.nan
@@ -135,6 +148,7 @@ def _numeric_table(frame, names, values, decimals, foreign):
         foreign,
         np.array([frame[name].dtype.is_integer() for name in names]) | _is_whole(values, decimals),
         np.array([not _holds_null(frame[name]) for name in names]),
+        special,
         notes,
     )
 

@@ -198,7 +198,7 @@ def _climb(
     for step in range(n_steps + 1):
         neighbours(permutation, missing, n_missing, Z, worth, P, nu, z, g, Q, constant, around)
         k = _count_moved(permutation)
-        best, first, second = -np.inf, np.int64(0), np.int64(0)
+        best, first, second = -np.inf, 0, 0
         for a in range(p):
             i = permutation[a]
             for b in range(p):

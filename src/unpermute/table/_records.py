@@ -38,6 +38,8 @@ _SUSPICIOUS = 0.15
 _MOST_DAMAGED = 0.6
 # A changed record is judged again until nothing changes.
 _MAX_PASSES = 3
+# Evidence of the records of one source is divided by this.
+_IN_COMMON = 3.0
 
 
 @dataclass(frozen=True)
@@ -216,7 +218,8 @@ def _sample(table, seed):
 
 
 def _repair(table, model, fold, own, max_moves, min_confidence, n_jobs):
-    options = dict(max_moves=max_moves, n_jobs=n_jobs)
+    # Searched without the limit: the best of few moves is not the truth if that takes more.
+    options = dict(max_moves=None, n_jobs=n_jobs)
     found = search(model, table.values, table.classes, foreign=table.foreign, fold=fold, **options)
     probability = probability_of_damage(found)
     sure, listed = is_sure(found, min_confidence), probability > _SUSPICIOUS
@@ -230,6 +233,7 @@ def _repair(table, model, fold, own, max_moves, min_confidence, n_jobs):
         # Where most cells could not be put back, what seems sure is a guess, and listed as such.
         listed, sure = sure, np.zeros_like(sure)
     _settle(table, model, fold, found, np.flatnonzero(sure), min_confidence, options)
+    sure = sure & _few_enough(found.permutations, max_moves)
     return _result(found, sure, listed, model, structure)
 
 
@@ -277,13 +281,16 @@ def _settle(table, model, fold, found, rows, min_confidence, options):
 def _repair_groups(table, groups, model, max_moves, min_confidence, n_jobs, options):
     sources = np.unique(groups, return_inverse=True)[1].ravel()
     result = repair_sources(
-        table.values, table.classes, sources, max_moves=max_moves, model=model, **options
+        table.values, table.classes, sources, max_moves=None, model=model, **options
     )
+    # Records of one source have more in common than a permutation: they do not count in full.
     of_sources = Search(
-        result.alternative, result.gain, result.odds, result.confidence,
+        result.alternative, result.gain / _IN_COMMON, result.odds / _IN_COMMON, result.confidence,
         np.zeros_like(result.gain), result.entries,
     )  # fmt: skip
-    sure = is_sure(of_sources, min_confidence)[sources]
+    sure = is_sure(of_sources, min_confidence)
+    # If most sources seem to be in another order, it is the model that is wrong.
+    sure = (sure & (np.mean(sure) <= 0.5) & _few_enough(result.alternative, max_moves))[sources]
     found = of_sources.take(sources)
     probability = probability_of_damage(found)
     structure = measure_structure(
@@ -291,7 +298,14 @@ def _repair_groups(table, groups, model, max_moves, min_confidence, n_jobs, opti
         fold=None, min_confidence=min_confidence, n_jobs=n_jobs,
     )  # fmt: skip
     listed = probability > _SUSPICIOUS
+    sure = sure & (not structure.weak)
     return _result(found, sure, listed, result.model, structure, cause=ANOTHER_ORDER)
+
+
+def _few_enough(permutations, max_moves):
+    """Records in which no more cells move than is allowed."""
+    p = permutations.shape[1]
+    return np.sum(permutations != np.arange(p), axis=1) <= (max_moves or p)
 
 
 def _untouched(table, reason):

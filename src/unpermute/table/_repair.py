@@ -9,7 +9,13 @@ import numpy as np
 from unpermute.table._columns import repair_columns
 from unpermute.table._numbers import check_names, open_frame, read_numbers
 from unpermute.table._records import repair_records
-from unpermute.table._result import Moves, TableResult, changes_frame, move_cells
+from unpermute.table._result import (
+    Moves,
+    TableModel,
+    TableResult,
+    changes_frame,
+    move_cells,
+)
 
 __all__ = ["repair", "scan"]
 
@@ -44,7 +50,8 @@ def scan(
     n_subspaces, rank : int, default=None
         What is known about the structure; None: estimated.
     min_confidence : float, default=0.95
-        Probability that something has moved, from which on it is put back.
+        Of the records that are changed, the expected share of those that were whole stays below
+        1 - `min_confidence`; a column is changed if it is at least so sure that rows moved.
     max_moves : int, default=None
         Most cells to move in one record or column.
     random_state : int, default=0
@@ -105,7 +112,8 @@ def repair(
     n_subspaces, rank : int, default=None
         What is known about the structure; None: estimated.
     min_confidence : float, default=0.95
-        Probability that something has moved, from which on it is put back.
+        Of the records that are changed, the expected share of those that were whole stays below
+        1 - `min_confidence`; a column is changed if it is at least so sure that rows moved.
     max_moves : int, default=None
         Most cells to move in one record or column.
     random_state : int, default=0
@@ -146,11 +154,16 @@ def _run(frame, change, **options):
     """Read, find, move, list."""
     start = time.perf_counter()
     frame = open_frame(frame)
+    for name in ("columns", "exclude"):
+        options[name] = _listed(options[name], name)
     _check(options, frame)
     by_row = options["vectors"] == "rows"
     named = [options["id"], options["blocks"], options["groups"] if by_row else None]
     exclude = [*(options["exclude"] or []), *(name for name in named if isinstance(name, str))]
-    table = read_numbers(frame, columns=options["columns"], exclude=exclude)
+    columns = options["columns"]
+    if options["model"] is not None:
+        columns = _columns_of_model(options["model"], columns, frame)
+    table = read_numbers(frame, columns=columns, exclude=exclude)
     found = (_find_in_records if by_row else _find_in_columns)(frame, table, options)
     ids = _ids(frame, options["id"])
     repaired = move_cells(frame, table.names, found.moves) if change else frame
@@ -166,15 +179,35 @@ def _run(frame, change, **options):
     )
 
 
+def _listed(names, option):
+    """Names of columns as a list without repetitions."""
+    if names is None:
+        return None
+    names = [names] if isinstance(names, str) else list(dict.fromkeys(names))
+    if not names and option == "columns":
+        raise ValueError("columns=[] leaves nothing to look at; name some, or leave it out.")
+    return names
+
+
+def _columns_of_model(model, columns, frame):
+    """The columns that a model was learned from, in its order."""
+    if not isinstance(model, TableModel):
+        raise ValueError("model must be the model of an earlier result of scan or repair.")
+    check_names(model.names, frame, "model: the column")
+    if columns is not None and set(columns) != set(model.names):
+        raise ValueError(f"columns={columns!r} must be those of the model, {model.names!r}.")
+    return model.names
+
+
 class _Found:
     """What either mode finds: one score, status, … per vector, and the cells to move."""
 
-    def __init__(self, repairs, moves, subspace):
+    def __init__(self, repairs, moves, subspace, model=None):
         self.moves, self.subspace = moves, subspace
         # What can never be in a column has odds of a million; nobody reads that far.
         self.score, self.status = np.clip(repairs.score, -_HIGHEST, _HIGHEST), repairs.status
         self.confidence, self.cause = repairs.confidence, repairs.cause
-        self.structure, self.model = repairs.structure, repairs.model
+        self.structure, self.model = repairs.structure, model
 
 
 def _find_in_records(frame, table, options):
@@ -189,11 +222,6 @@ def _find_in_records(frame, table, options):
         texts = [str(cell) for cell in frame[groups].to_list()]
         codes = np.unique(texts, return_inverse=True)[1]
     model = options["model"]
-    if model is not None and len(model.columns.kind) != len(table.names):
-        raise ValueError(
-            f"model was learned from {len(model.columns.kind)} columns, but {len(table.names)} are"
-            " in use; name the same ones with columns."
-        )
     reference = decimals = None
     if options["reference"] is not None:
         other = open_frame(options["reference"], "reference")
@@ -205,14 +233,33 @@ def _find_in_records(frame, table, options):
         integer=table.integer, no_null=table.no_null, reference=reference,
         reference_decimals=decimals, groups=codes, rank=options["rank"],
         max_moves=options["max_moves"], min_confidence=options["min_confidence"],
-        random_state=options["random_state"], n_jobs=options["n_jobs"], model=options["model"],
+        random_state=options["random_state"], n_jobs=options["n_jobs"],
+        model=None if model is None else model.records,
     )  # fmt: skip
+    _leave_alone(repairs, _impossible(frame, table, repairs.permutations))
     row, column = np.nonzero(repairs.permutations != np.arange(len(table.names)))
     origin = repairs.permutations[row, column]
     moves = Moves(
         row, column, row, origin, repairs.entry_confidence[row, column], repairs.cause[row]
     )
-    return _Found(repairs, moves, np.zeros(len(frame), dtype=np.int64))
+    learned = None if repairs.model is None else TableModel(table.names, repairs.model)
+    return _Found(repairs, moves, np.zeros(len(frame), dtype=np.int64), learned)
+
+
+def _impossible(frame, table, permutations):
+    """Records in which text or an infinity would enter a column that cannot hold it."""
+    typed = np.array([frame[name].dtype.is_integer() for name in table.names])
+    numeric = np.array([frame[name].dtype.is_numeric() for name in table.names])
+    moved = permutations != np.arange(len(table.names))
+    special = np.take_along_axis(table.special, permutations, axis=1) & moved
+    text = np.take_along_axis(table.foreign, permutations, axis=1) & moved
+    return np.any(special & typed, axis=1) | np.any(text & numeric, axis=1)
+
+
+def _leave_alone(repairs, rows):
+    """Change nothing in these records, but list them."""
+    repairs.permutations[rows] = np.arange(repairs.permutations.shape[1])
+    repairs.status[rows] = "uncertain"
 
 
 def _find_in_columns(frame, table, options):
@@ -226,6 +273,11 @@ def _find_in_columns(frame, table, options):
     groups = options["groups"]
     if groups is not None and groups != "auto":
         groups = [[table.names.index(name) for name in _members(group, table)] for group in groups]
+        named = [j for group in groups for j in group]
+        if not all(groups) or len(set(named)) < len(named):
+            raise ValueError(
+                f"groups={options['groups']!r} must be lists of columns, none empty, none twice."
+            )
     repairs = repair_columns(
         table, blocks=blocks, groups=groups, n_subspaces=options["n_subspaces"],
         rank=options["rank"], max_moves=options["max_moves"],
@@ -336,6 +388,7 @@ def _summary(table, found, options, *, by_row):
         settings[name] = None if options[name] is None else "given"
     return {
         "sentence": _sentence(what, n_vectors, n_repaired, n_uncertain, n_cells, structure),
+        "judged": not by_row or found.model is not None,
         "vectors": options["vectors"],
         "n_rows": len(table.values),
         "columns": list(table.names),
@@ -356,6 +409,8 @@ def _summary(table, found, options, *, by_row):
 
 def _sentence(what, n_vectors, n_repaired, n_uncertain, n_cells, structure):
     several = f"{n_vectors:,} {what}s"
+    if structure.recoverability == 0.0 and n_repaired + n_uncertain == 0:
+        return f"The {several} were not judged. {structure.sentence}"
     if n_repaired + n_uncertain == 0:
         found = f"Nothing looks shuffled in {several}."
     else:

@@ -6,7 +6,7 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
-__all__ = ["Moves", "TableResult", "changes_frame", "move_cells"]
+__all__ = ["Moves", "TableModel", "TableResult", "changes_frame", "move_cells"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class TableResult:
     summary : dict
         The same in short: ``sentence``, counts, ``structure`` (how much can be told at all),
         ``notes`` and ``settings``.
-    model : object or None
+    model : TableModel or None
         What was learned about the columns, to be used again.
     """
 
@@ -40,6 +40,22 @@ class TableResult:
 
     def __repr__(self):
         return f"TableResult: {self.summary['sentence']}"
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """What was learned about the columns of a table.
+
+    Attributes
+    ----------
+    names : list of str
+        The columns.
+    records : RecordModel
+        Their joint distribution.
+    """
+
+    names: list[str]
+    records: Any
 
 
 @dataclass(frozen=True)
