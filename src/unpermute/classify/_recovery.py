@@ -1,8 +1,8 @@
 r"""Classification by recovery: in every plausible subspace, the best certified answer wins.
 
-Cheap tests first: subspaces are tried in the order of Algorithm 2's distance with the robust start
-alone, which settles easy vectors in the first; what is left gets a few starts everywhere, and the
-full budget where that looked best.
+Cheap tests first: in the nearest few subspaces Algorithm 2's fit is taken as the only start, which
+settles easy vectors. Then the same, and a robust start, in all subspaces in the order of Algorithm
+2's distance; what is left gets a few starts everywhere, and the full budget where that looked best.
 """
 
 from dataclasses import dataclass
@@ -14,15 +14,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from unpermute._progress import report
 from unpermute._validation import Integral, Interval, Real, StrOptions, validate_vectors
-from unpermute.classify._elimination import EliminationClassifier, elimination_distances
-from unpermute.numerics.search import search_vectors
-from unpermute.numerics.subspaces import BASIS_METHODS
+from unpermute.classify._elimination import EliminationClassifier
+from unpermute.numerics.certificate import LONG
+from unpermute.numerics.elimination import eliminate, elimination_schedule
+from unpermute.numerics.search import climb_vectors, search_vectors
+from unpermute.numerics.subspaces import BASIS_METHODS, residual_norms
 
-__all__ = ["FoundVectors", "RecoveryClassifier", "recover_everywhere"]
+__all__ = ["FoundVectors", "RecoveryClassifier", "recover_everywhere", "starts_for"]
 
 _FEW_STARTS = 120
+# Evidence from which a solution down at a known noise is left as it is, certain or not: where the
+# noise allows no certainty, all vectors would cost the whole budget.
+_LIKELY = 5.0
+# Fewer starts than one batch of the search are none.
+_MIN_STARTS = 60
 # Subspaces that get the full budget.
 _FINALISTS = 3
+# Subspaces, by the distance of the vector as it stands, in which easy vectors are looked for.
+_NEAREST = 2
 
 
 class RecoveryClassifier(EliminationClassifier):
@@ -158,73 +167,134 @@ class FoundVectors:
     Attributes
     ----------
     labels : ndarray of shape (n_vectors,)
-    coefficients : list of ndarray
-        Of its own subspace.
+    coefficients : ndarray of shape (n_vectors, largest rank)
+        Of its own subspace; zeros beyond its rank.
     evidence : ndarray of shape (n_vectors, n_subspaces)
         −inf where a subspace was not tried.
     certain : ndarray of bool of shape (n_vectors,)
     """
 
     labels: np.ndarray
-    coefficients: list
+    coefficients: np.ndarray
     evidence: np.ndarray
     certain: np.ndarray
+
+    def keep_better(self, rows, k, coefficients, certain, evidence):
+        """Enter the solutions of `rows` in subspace k where they beat what was found before."""
+        better = evidence > self.evidence[rows, self.labels[rows]]
+        self.evidence[rows, k] = np.maximum(self.evidence[rows, k], evidence)
+        winners = rows[better]
+        self.labels[winners] = k
+        self.coefficients[winners] = 0.0
+        self.coefficients[winners, : coefficients.shape[1]] = coefficients[better]
+        self.certain[rows] |= certain
 
 
 def recover_everywhere(Y, bases, offsets, *, noise_scale, max_starts, seed, n_jobs=None):
     """Return the :class:`FoundVectors` of `Y`; each vector is treated as if it were alone."""
-    n, n_subspaces = len(Y), len(bases)
-    blocks = np.zeros(Y.shape[1], dtype=np.int64)
-    filled = np.where(np.isnan(Y), 0.0, Y) if np.isnan(Y).any() else Y
-    distances = elimination_distances(filled, bases, offsets, n_jobs=n_jobs)
-    order = np.argsort(distances, axis=1)
-    found = FoundVectors(
-        order[:, 0].copy(), [None] * n, np.full((n, n_subspaces), -np.inf), np.zeros(n, dtype=bool)
-    )
+    return _Search(Y, bases, offsets, noise_scale, seed, n_jobs).run(max_starts)
 
-    def attempt(rows, columns, budget):
-        """Search vectors `rows`, each in the subspace `columns`, and keep what is better."""
-        for k in np.unique(columns):
-            mine = rows[columns == k]
-            coefficients, certain, evidence, _ = search_vectors(
-                Y[mine],
-                bases[k],
-                offsets[k],
-                blocks,
-                noise_scale=noise_scale,
-                max_starts=budget,
-                seed=seed,
-                n_jobs=n_jobs,
-                stage="search",
+
+def starts_for(n_features, max_starts):
+    """Budget of starts for vectors of so many entries, given that of vectors with up to 100.
+
+    Longer vectors cost more per start and need fewer, very long ones none: if the robust start
+    does not find them, hardly anything does.
+    """
+    max_starts = int(max_starts * min(1.0, 100 / n_features))
+    return max_starts if max_starts >= _MIN_STARTS else 0
+
+
+class _Search:
+    """The vectors of one call, and what was found so far."""
+
+    def __init__(self, Y, bases, offsets, noise_scale, seed, n_jobs):
+        self.Y, self.bases, self.offsets = Y, bases, offsets
+        self.options = {"noise_scale": noise_scale, "n_jobs": n_jobs}
+        self.seed, self.n_jobs = seed, n_jobs
+        self.likely = np.zeros(len(Y), dtype=bool)
+        self.done = self.likely.copy()
+        n, largest = len(Y), max(basis.shape[1] for basis in bases)
+        self.found = FoundVectors(
+            np.zeros(n, dtype=np.int64), np.zeros((n, largest)),
+            np.full((n, len(bases)), -np.inf), np.zeros(n, dtype=bool),
+        )  # fmt: skip
+
+    def run(self, max_starts):
+        """Spend more and more on fewer and fewer vectors."""
+        n, n_subspaces = self.found.evidence.shape
+        filled = np.where(np.isnan(self.Y), 0.0, self.Y) if np.isnan(self.Y).any() else self.Y
+        order = np.argsort(residual_norms(filled, self.bases, self.offsets), axis=1)
+        # Elimination takes time that grows with the square of the entries; the robust start
+        # settles long vectors as well.
+        if self.Y.shape[1] <= LONG:
+            for position in range(min(_NEAREST, n_subspaces)):
+                self._for_each(order[:, position], self._climb)
+            self._climb_everywhere(order)
+        for position in range(n_subspaces):
+            self._for_each(order[:, position], self._search, 0)
+        if max_starts > 0:
+            self._spend(order, max_starts)
+        report("recover", n, n)
+        return self.found
+
+    def _spend(self, order, max_starts):
+        """Random starts: a few everywhere, the full budget where that looked best."""
+        n_subspaces = len(self.bases)
+        if n_subspaces > 1:
+            for k in range(n_subspaces):
+                self._for_each(np.full(len(order), k), self._search, _FEW_STARTS)
+        # Evidence and distance err on different vectors: by the sum of both ranks.
+        ranks = np.argsort(np.argsort(-self.found.evidence, axis=1), axis=1)
+        best = np.argsort(ranks + np.argsort(order, axis=1), axis=1, kind="stable")
+        for position in range(min(_FINALISTS, n_subspaces)):
+            self._for_each(best[:, position], self._search, max_starts)
+
+    def _for_each(self, columns, attempt, *args):
+        """Attempt every vector that is not done yet, each in the subspace of `columns`."""
+        rows = np.flatnonzero(~(self.found.certain | self.done))
+        for k in np.unique(columns[rows]):
+            attempt(rows[columns[rows] == k], k, *args)
+        report("recover", int(self.found.certain.sum()), len(self.Y))
+
+    def _climb(self, rows, k):
+        self._climb_from(rows, k, self._eliminate(rows, k)[0])
+
+    def _climb_everywhere(self, order):
+        """The same in all subspaces, the likely ones first; rewrites `order` for these vectors."""
+        rest = np.flatnonzero(~self.found.certain)
+        if len(rest) == 0:
+            return
+        fits = [self._eliminate(rest, k) for k in range(len(self.bases))]
+        order[rest] = np.argsort(np.stack([fit[1] for fit in fits], axis=1), axis=1)
+        where = np.full(len(order), -1)
+        where[rest] = np.arange(len(rest))
+        for position in range(len(self.bases)):
+            self._for_each(
+                order[:, position],
+                lambda rows, k: self._climb_from(rows, k, fits[k][0][where[rows]]),
             )
-            _keep_better(found, mine, k, coefficients, certain, evidence)
-        report("recover", int(found.certain.sum()), n)
+        self.done = self.likely.copy()
 
-    for position in range(n_subspaces):
-        rows = np.flatnonzero(~found.certain)
-        attempt(rows, order[rows, position], 0)
-    if max_starts == 0:
-        return found
-    if n_subspaces > 1:
-        for k in range(n_subspaces):
-            rows = np.flatnonzero(~found.certain)
-            attempt(rows, np.full(len(rows), k), _FEW_STARTS)
-    # Evidence and distance err on different vectors: by the sum of both ranks.
-    ranks = np.argsort(np.argsort(-found.evidence, axis=1), axis=1) + np.argsort(order, axis=1)
-    best = np.argsort(ranks, axis=1, kind="stable")
-    for position in range(min(_FINALISTS, n_subspaces)):
-        rows = np.flatnonzero(~found.certain)
-        attempt(rows, best[rows, position], max_starts)
-    report("recover", n, n)
-    return found
+    def _eliminate(self, rows, k):
+        """Coefficients of Algorithm 2, and its distance."""
+        basis = self.bases[k]
+        schedule = elimination_schedule(*basis.shape, retain_ratio=0.5, max_steps=50)
+        Y = self.Y[rows] - self.offsets[k]
+        return eliminate(Y, basis, schedule, stage="classify", n_jobs=self.n_jobs)[:2]
 
+    def _climb_from(self, rows, k, coefficients):
+        found = climb_vectors(
+            self.Y[rows], self.bases[k], self.offsets[k], coefficients, **self.options
+        )
+        self.found.keep_better(rows, k, *found[:3])
+        if self.options["noise_scale"]:
+            self.likely[rows] |= found[3] & (found[2] >= _LIKELY)
 
-def _keep_better(found, rows, k, coefficients, certain, evidence):
-    """Enter the solutions of `rows` in subspace k where they beat what was found before."""
-    for position, j in enumerate(rows):
-        best = found.evidence[j, found.labels[j]]
-        found.evidence[j, k] = max(found.evidence[j, k], evidence[position])
-        if found.coefficients[j] is None or evidence[position] > best:
-            found.labels[j] = k
-            found.coefficients[j] = coefficients[position]
-        found.certain[j] |= certain[position]
+    def _search(self, rows, k, budget):
+        blocks = np.zeros(self.Y.shape[1], dtype=np.int64)
+        found = search_vectors(
+            self.Y[rows], self.bases[k], self.offsets[k], blocks, max_starts=budget,
+            seed=self.seed, stage="search", **self.options,
+        )  # fmt: skip
+        self.found.keep_better(rows, k, *found[:3])

@@ -8,7 +8,13 @@ with the values matched to U x, k of them moved and a residual sum of squares E,
 
 and :math:`\exp(-e)` bounds the expected number of wrong permutations that fit so well. It needs
 neither the noise level nor the shuffled ratio.
+
+Log N_k grows like k log M, faster than what k values of a given precision can prove. Of long
+vectors therefore only the entries in place count, with the ways to choose them:
+:math:`e = \max_k \; -\log \binom{M}{k} - \log P(\chi^2_{m - k} \le E_{M - k} / s_0^2)`.
 """
+
+import math
 
 import numpy as np
 from numba import njit
@@ -16,30 +22,32 @@ from numba import njit
 from unpermute.numerics.matching import (
     log_moves,
     log_probability_of_small_residual,
-    match,
+    place,
     predict,
     prepare,
     project,
+    sort_places,
 )
 from unpermute.numerics.parallel import map_blocks
 
-__all__ = ["CERTAIN", "certify", "evaluate", "null_scales", "workspace"]
+__all__ = ["CERTAIN", "LONG", "certify", "evaluate", "null_scales", "workspace"]
 
 # Evidence from which a solution counts as found: one wrong permutation in e^15 searches.
 CERTAIN = 15.0
+# Vectors longer than this are judged by their entries in place alone.
+LONG = 1000
 
 
 def certify(Y, basis, offset, blocks, coefficients, *, n_jobs=None):
     """Evidence of given coefficients, and the mean square residual at it, for every vector."""
     evidence, residual = np.zeros(len(Y)), np.zeros(len(Y))
-    basis = np.ascontiguousarray(basis)
+    basis, coefficients = np.ascontiguousarray(basis), np.ascontiguousarray(coefficients)
     null, ways = null_scales(Y, basis, offset, blocks), log_moves(blocks)
 
     def run(start, stop):
-        for j in range(start, stop):
-            evidence[j], residual[j] = _certify_vector(
-                Y[j], basis, offset, null[j], ways, blocks, coefficients[j].copy()
-            )
+        part = slice(start, stop)
+        out = evidence[part], residual[part]
+        _certify(Y[part], basis, offset, null[part], ways, blocks, coefficients[part], *out)
 
     map_blocks(run, len(Y), block=64, stage="certify", n_jobs=n_jobs)
     return evidence, residual
@@ -88,25 +96,54 @@ def evaluate(y, U, b, null, ways, shift, order_y, x, work):
     order_f, order_d, _, stays, source, z, f, distance, _, _, _ = work
     rank, n_observed = U.shape[1], len(order_y)
     predict(U, b, x, f)
+    sort_places(y, f, shift, order_f, order_d, distance)
+    if n_observed > LONG:
+        best, best_stay = _evaluate_in_place(y, f, null, rank, n_observed, order_d)
+        cost = place(y, f, best_stay, shift, order_y, order_f, order_d, stays, source, z)
+        project(U, b, z, x)
+        return best, cost
     best, best_stay, best_cost = -np.inf, 0, 0.0
     step = max(1, n_observed // 24)
     for n_stay in range(n_observed, -1, -step):
-        cost = match(y, f, n_stay, shift, order_y, order_f, order_d, distance, stays, source, z)
+        cost = place(y, f, n_stay, shift, order_y, order_f, order_d, stays, source, z)
         evidence = -ways[n_observed - n_stay] - log_probability_of_small_residual(
             cost / (null * (n_observed - rank)), n_observed - rank
         )
         if evidence > best:
             best, best_stay, best_cost = evidence, n_stay, cost
-    match(y, f, best_stay, shift, order_y, order_f, order_d, distance, stays, source, z)
+    place(y, f, best_stay, shift, order_y, order_f, order_d, stays, source, z)
     project(U, b, z, x)
     return best, best_cost
 
 
 @njit(cache=True, nogil=True)
-def _certify_vector(y, U, b, null, ways, blocks, x):
-    shift, order_y, largest = prepare(y, blocks)
-    degrees = len(order_y) - U.shape[1]
-    if degrees <= 0 or null <= 1e-24 * largest * largest or largest == 0.0:
-        return 0.0, 0.0
-    evidence, cost = evaluate(y, U, b, null, ways, shift, order_y, x, workspace(*U.shape))
-    return evidence, cost / degrees
+def _evaluate_in_place(y, f, null, rank, n_observed, order_d):
+    """Best evidence of the entries that fit best, over their number; returns it and the number."""
+    best, best_stay, cost = -np.inf, n_observed, 0.0
+    step = n_observed // 100
+    for a in range(n_observed):
+        i, n_stay = order_d[a], a + 1
+        cost += (y[i] - f[i]) ** 2
+        if (n_observed - n_stay) % step > 0 or n_stay <= rank:
+            continue
+        ways = math.lgamma(n_observed + 1.0)
+        ways -= math.lgamma(n_stay + 1.0) + math.lgamma(n_observed - n_stay + 1.0)
+        degrees = n_stay - rank
+        evidence = -ways - log_probability_of_small_residual(cost / (null * degrees), degrees)
+        if evidence > best:
+            best, best_stay = evidence, n_stay
+    return best, best_stay
+
+
+@njit(cache=True, nogil=True)
+def _certify(Y, U, b, null, ways, blocks, X, evidence, residual):
+    """Evidence and residual of the coefficients X. Writes into the last two arguments."""
+    for j in range(len(Y)):
+        # Ties are broken by the order of the vector before, so each starts from a fresh one.
+        work = workspace(*U.shape)
+        shift, order_y, largest = prepare(Y[j], blocks)
+        degrees = len(order_y) - U.shape[1]
+        if degrees <= 0 or null[j] <= 1e-24 * largest * largest or largest == 0.0:
+            continue
+        evidence[j], cost = evaluate(Y[j], U, b, null[j], ways, shift, order_y, X[j].copy(), work)
+        residual[j] = cost / degrees

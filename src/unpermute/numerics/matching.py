@@ -21,10 +21,12 @@ __all__ = [
     "log_moves",
     "log_probability_of_small_residual",
     "match",
+    "place",
     "predict",
     "prepare",
     "project",
     "sort_into",
+    "sort_places",
 ]
 
 # Insertion sort beats a general sort on short or nearly sorted vectors.
@@ -153,15 +155,28 @@ def match(y, f, n_stay, shift, order_y, order_f, order_d, distance, stays, sourc
         Whether the entry stays; the entry whose value comes here (-1: none); that value (the
         fitted one where no value is left).
     """
+    sort_places(y, f, shift, order_f, order_d, distance)
+    return place(y, f, n_stay, shift, order_y, order_f, order_d, stays, source, z)
+
+
+@njit(cache=True, nogil=True)
+def sort_places(y, f, shift, order_f, order_d, distance):
+    """Sort the entries by |y − f| into `order_d`, the places by f into `order_f`."""
     n = len(y)
     for i in range(n):
         distance[i] = abs(y[i] - f[i]) if y[i] == y[i] else np.inf
     sort_into(order_d, distance)
-    for a in range(n):
-        stays[order_d[a]] = a < n_stay
     for i in range(n):
         distance[i] = f[i] + shift[i]
     sort_into(order_f, distance)
+
+
+@njit(cache=True, nogil=True)
+def place(y, f, n_stay, shift, order_y, order_f, order_d, stays, source, z):
+    """Do the second half of :func:`match`, for places that are sorted already."""
+    n = len(y)
+    for a in range(n):
+        stays[order_d[a]] = a < n_stay
     if len(order_y) < n:
         return _match_with_missing(y, f, shift, order_y, order_f, stays, source, z)
     total = 0.0

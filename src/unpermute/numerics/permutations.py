@@ -52,17 +52,26 @@ def match_values(Y, fitted, *, noise_scale=None, blocks=None, n_jobs=None):
     >>> match_values(Y, fitted, noise_scale=0.01)[0]
     array([[0, 4, 2, 3, 1, 5]])
     """
+    # In C order: numba would compile everything again for another layout.
+    Y, fitted = np.ascontiguousarray(Y), np.ascontiguousarray(fitted)
     permutations = np.empty(Y.shape, dtype=np.int64)
     cost = np.empty(len(Y))
-    noise = np.broadcast_to(0.0 if noise_scale is None else noise_scale, len(Y))
+    noise = np.full(len(Y), 0.0 if noise_scale is None else noise_scale, dtype=float)
     blocks = np.zeros(Y.shape[1], dtype=np.int64) if blocks is None else blocks
 
     def run(start, stop):
-        for j in range(start, stop):
-            cost[j] = _match_vector(Y[j], fitted[j], float(noise[j]), blocks, permutations[j])
+        part = slice(start, stop)
+        _match(Y[part], fitted[part], noise[part], blocks, permutations[part], cost[part])
 
     map_blocks(run, len(Y), block=256, stage="match", n_jobs=n_jobs)
     return permutations, cost
+
+
+@njit(cache=True, nogil=True)
+def _match(Y, fitted, noise, blocks, permutations, cost):
+    """Match every row; writes into the last two arguments."""
+    for j in range(len(Y)):
+        cost[j] = _match_vector(Y[j], fitted[j], noise[j], blocks, permutations[j])
 
 
 @njit(cache=True, nogil=True)

@@ -28,7 +28,7 @@ _SMOOTHING = 1e-10
 # Singular values below this share of the largest are rounding.
 _NEGLIGIBLE = 1e-12
 # A profile only compares ranks: coarse fits will do.
-_PROFILE_TOL, _PROFILE_ITER, _PROFILE_FLOOR = 1e-6, 30, 1e-6
+_PROFILE_TOL, _PROFILE_ITER, _PROFILE_FLOOR = 0.01, 30, 1e-6
 
 
 def irls_basis(X, rank, *, affine=False, tol=1e-7, max_iter=200):
@@ -167,7 +167,7 @@ def distance_profile(X, max_rank, *, affine=False):
     Y, _ = _reduce(Y, 1)
     profile = np.full(max_rank + 1, _PROFILE_FLOOR)
     for rank in range(min(max_rank + 1, Y.shape[1])):
-        distances = _irls(Y, scales, rank, _PROFILE_TOL, _PROFILE_ITER)[2]
+        distances = _irls(Y, scales, rank, _PROFILE_TOL, _PROFILE_ITER, relative=True)[2]
         floor = max(np.median(distances), _PROFILE_FLOOR)
         profile[rank] = np.exp(np.mean(np.log(np.maximum(distances, floor))))
     return profile
@@ -214,14 +214,20 @@ def geometric_median(X, *, tol=1e-4, max_iter=200):
 def principal_directions(X, n_directions):
     """Singular values and right singular vectors (columns), at least `n_directions` of the latter.
 
-    Vectors without enough independent directions get the left-over ones of the decomposition.
+    Vectors without enough independent directions get any that are orthogonal to the others.
     """
     n_vectors, n_features = X.shape
     if n_vectors > n_features:
         X = np.linalg.qr(X, mode="r")
-    complete = min(n_vectors, n_features) < n_directions
-    _, singular_values, transposed = np.linalg.svd(X, full_matrices=complete)
-    return singular_values, transposed.T
+    _, singular_values, transposed = np.linalg.svd(X, full_matrices=False)
+    directions = transposed.T
+    found = directions.shape[1]
+    if found < n_directions:
+        # Not the full decomposition: with many entries its matrix would not fit into memory.
+        anything = np.eye(n_features, n_directions)
+        completed = np.linalg.qr(np.hstack([directions, anything]))[0]
+        directions = np.hstack([directions, completed[:, found:n_directions]])
+    return singular_values, directions
 
 
 def unit_rows(X):
@@ -252,13 +258,13 @@ def _reduce(Y, rank):
     return Y @ directions[:, :size], directions
 
 
-def _irls(Y, scales, rank, tol, max_iter):
+def _irls(Y, scales, rank, tol, max_iter, *, relative=False):
     basis, shift, costs = np.eye(Y.shape[1])[:, :rank], np.zeros(Y.shape[1]), [np.inf]
     for _ in range(max_iter):
         residual = Y - scales[:, None] * shift
         distances = np.linalg.norm(residual - (residual @ basis) @ basis.T, axis=1)
         costs.append(distances.mean())
-        if costs[-2] - costs[-1] <= tol:
+        if costs[-2] - costs[-1] <= tol * (costs[-1] if relative else 1.0):
             break
         weights = 1.0 / np.maximum(distances, _SMOOTHING)
         pull = weights * scales

@@ -24,7 +24,7 @@ import math
 import numpy as np
 from numba import njit
 
-from unpermute.numerics.certificate import CERTAIN, evaluate, null_scales, workspace
+from unpermute.numerics.certificate import CERTAIN, LONG, evaluate, null_scales, workspace
 from unpermute.numerics.matching import (
     least_squares,
     log_moves,
@@ -36,7 +36,7 @@ from unpermute.numerics.matching import (
 )
 from unpermute.numerics.parallel import map_blocks
 
-__all__ = ["search_vectors"]
+__all__ = ["climb_vectors", "search_vectors"]
 
 # A wrong solution that shares most of its moves with the right one may reach it too, but not with
 # a residual down at the noise. Where the noise is unknown, down at 25 dB below a random order.
@@ -52,8 +52,6 @@ _LEARNING_RATE = 0.6
 _ROUNDS = 16
 # Sizes of the best-fitting part from which a solution is refitted when it is polished.
 _LEVELS = 8
-# Vectors longer than this have entries in place to spare: fewer sizes will do.
-_LONG = 1000
 # Shares of the entries assumed in place, one arm of the search each. A share 15% off still works.
 _SHARES = (0.84, 0.7, 0.58, 0.48, 0.4, 0.33)
 # Starts from random permutations are hopeless in more dimensions than this.
@@ -111,6 +109,42 @@ def search_vectors(
     return coefficients, certain, evidence, n_starts
 
 
+def climb_vectors(Y, basis, offset, coefficients, *, noise_scale=None, n_jobs=None):
+    """Climb from given coefficients to the next maximum of the evidence; no search.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n_vectors, n_features)
+        Observed vectors; NaN where missing.
+    basis, offset : ndarray of shape (n_features, rank) and (n_features,)
+        Their subspace.
+    coefficients : ndarray of shape (n_vectors, rank)
+        Where to start; not changed.
+    noise_scale, n_jobs
+        As for :func:`search_vectors`.
+
+    Returns
+    -------
+    coefficients, certain, evidence
+        As from :func:`search_vectors`.
+    at_noise : ndarray of bool of shape (n_vectors,)
+        Whether the residual is down at the noise.
+    """
+    basis, found = np.ascontiguousarray(basis), np.array(coefficients, order="C")
+    blocks = np.zeros(Y.shape[1], dtype=np.int64)
+    at_noise, evidence = np.zeros(len(Y), dtype=bool), np.zeros(len(Y))
+    null, ways = null_scales(Y, basis, offset, blocks), log_moves(blocks)
+    noise = 0.0 if noise_scale is None else float(noise_scale)
+
+    def run(start, stop):
+        part = slice(start, stop)
+        out = found[part], at_noise[part], evidence[part]
+        _climb_block(Y[part], basis, offset, null[part], ways, blocks, noise, *out)
+
+    map_blocks(run, len(Y), block=64, stage="climb", n_jobs=n_jobs)
+    return found, at_noise & (evidence >= CERTAIN), evidence, at_noise
+
+
 def _search_vector(y, U, b, null, ways, blocks, noise, ratio, max_starts, seed):
     """Search one vector; returns coefficients, if they are certain, evidence, number of starts."""
     rank = U.shape[1]
@@ -122,10 +156,9 @@ def _search_vector(y, U, b, null, ways, blocks, noise, ratio, max_starts, seed):
         gram, factor, ones = work[-3:]
         least_squares(U, b, y, ones, order_y, len(order_y), x, gram, factor)
         return x, False, 0.0, 0
-    floor = noise * noise * degrees * (1.0 + 4.0 * math.sqrt(2.0 / degrees))
-    if noise == 0.0:
-        floor = _DOWN_AT_NOISE * null * degrees
-    enough = _BEYOND_DOUBT * degrees
+    floor = _largest_residual(noise, null, degrees)
+    # Long vectors have entries in place to spare: their evidence leaves no doubt sooner.
+    enough = _BEYOND_DOUBT * degrees if len(y) <= LONG else 0.1 * degrees
 
     probability = np.empty(len(y))
     _robust_regression(y, U, b, order_y, x, probability, work)
@@ -168,27 +201,52 @@ def _arms(n_observed, rank, ratio):
 
 
 @njit(cache=True, nogil=True)
+def _largest_residual(noise, null, degrees):
+    """Sum of squares up to which a residual is down at the noise (0: unknown)."""
+    if noise == 0.0:
+        return _DOWN_AT_NOISE * null * degrees
+    # The residual of one right answer in a million is larger; each would cost the whole budget.
+    return noise * noise * degrees * (1.0 + 6.5 * math.sqrt(2.0 / degrees))
+
+
+@njit(cache=True, nogil=True)
+def _climb_block(Y, U, b, null, ways, blocks, noise, X, at_noise, evidence):
+    """Climb from every row of X. Writes into the last three arguments."""
+    for j in range(len(Y)):
+        # Ties are broken by the order of the vector before, so each starts from a fresh one.
+        work = workspace(*U.shape)
+        shift, order_y, largest = prepare(Y[j], blocks)
+        degrees = len(order_y) - U.shape[1]
+        if null[j] <= 1e-24 * largest * largest or largest == 0.0 or degrees <= 0:
+            continue
+        evidence[j], residual = _climb(Y[j], U, b, null[j], ways, shift, order_y, X[j], work)
+        at_noise[j] = residual <= _largest_residual(noise, null[j], degrees)
+
+
+@njit(cache=True, nogil=True)
 def _robust_regression(y, U, b, order_y, x, probability, work):
     """Least absolute deviations by reweighting; writes x and the first sampling weights."""
     _, _, _, _, _, _, f, distance, gram, factor, _ = work
     n = len(y)
+    # In memory order: long vectors would not be in the cache otherwise.
+    observed = np.sort(order_y)
     weights = np.ones(n)
     scale = 0.0
-    for i in order_y:
-        scale += abs(y[i]) / len(order_y)
+    for i in observed:
+        scale += abs(y[i]) / len(observed)
     previous = np.inf
     for _ in range(40):
-        least_squares(U, b, y, weights, order_y, len(order_y), x, gram, factor)
+        least_squares(U, b, y, weights, observed, len(observed), x, gram, factor)
         predict(U, b, x, f)
         total = 0.0
-        for i in order_y:
+        for i in observed:
             distance[i] = abs(y[i] - f[i])
             total += distance[i]
             weights[i] = 1.0 / max(distance[i], 1e-4 * scale)
         if total > previous * (1.0 - 1e-3):
             break
         previous = total
-    typical = max(total / len(order_y), 1e-12 * scale)
+    typical = max(total / len(observed), 1e-12 * scale)
     for i in range(n):
         probability[i] = 1.0 / (distance[i] + 0.5 * typical) if y[i] == y[i] else 0.0
 
@@ -219,7 +277,7 @@ def _polish(y, U, b, null, ways, shift, order_y, x, enough, work):
     best, residual = _climb(y, U, b, null, ways, shift, order_y, x, work)
     trial = np.empty(rank)
     level = 0
-    n_levels = _LEVELS if n <= _LONG else 2
+    n_levels = _LEVELS if n <= LONG else 2
     while level < 2 * n_levels and best < enough:
         h = rank + 1 + (n - rank - 1) * (level // 2) // n_levels
         evaluate(y, U, b, null, ways, shift, order_y, x, work)

@@ -1,7 +1,6 @@
 """The estimator: parameters, stages in order, fitted attributes."""
 
-import logging
-import warnings
+from dataclasses import fields
 from typing import ClassVar
 
 import numpy as np
@@ -28,27 +27,19 @@ from unpermute._validation import (
     validate_vectors,
 )
 from unpermute.classify._elimination import elimination_distances
-from unpermute.numerics.parallel import one_blas_thread
-from unpermute.numerics.subspaces import BASIS_METHODS, fit_subspaces
-from unpermute.pmsdr._peers import choose_peers, noise_differs
+from unpermute.numerics.parallel import map_blocks, one_blas_thread
+from unpermute.numerics.subspaces import BASIS_METHODS
+from unpermute.pmsdr._distances import distances_as_they_stand, fill_missing
+from unpermute.pmsdr._exemplars import exemplar_count, learn_from_exemplars
+from unpermute.pmsdr._learn import Given, Learner, log
 from unpermute.pmsdr._put_back import Repaired, put_back
-from unpermute.pmsdr._refine import Refiner, distances_as_they_stand, fill_missing
-from unpermute.pmsdr._stages import CLUSTERERS, cluster, detect, has_no_order, match_ranks
+from unpermute.pmsdr._stages import CLUSTERERS, has_no_order
 from unpermute.recover._recover import METHODS as RECOVERERS
 
 __all__ = ["PMSDR"]
 
-logger = logging.getLogger("unpermute")
-
-# How far above the typical residual of a clean vector a new vector may lie, in robust standard
-# deviations of those residuals.
-_CLEAN_DEVIATIONS = 6.0
-# Residuals below this share of the largest entry are rounding.
-_ROUNDING = 1e-8
-# Starts per vector when recovered vectors are to help the fit, a few first.
-_REFINEMENT_STARTS = (0, 600)
-# More vectors tell a common noise from their own; to judge each by all others would take long.
-_FEW = 100
+# Vectors that are judged at once: intermediate results then stay in the cache.
+_BLOCK = 4096
 
 
 class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator):
@@ -105,6 +96,12 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         Seeds the k-means step of the clustering and the starts of the search.
     verbose : int, default=0
         Above 0, the stages are logged at level INFO instead of DEBUG (logger "unpermute").
+    max_exemplars : "auto", int or None, default="auto"
+        Vectors that take part in stages 1 and 2, whose time grows with the square of their number.
+        If there are more, that many are drawn at random, subspaces that they miss are looked for
+        in what they do not explain, and all vectors near a subspace fit its basis; subspaces that
+        the noise cannot tell apart are merged even if `n_subspaces` is given. "auto": 3000 if
+        there are more than 5000; None: always all. Needs `refine`.
 
     Attributes
     ----------
@@ -132,6 +129,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         Standard deviation of the noise of an entry.
     offset_ : float
         New vectors whose score is below it count as permuted.
+    n_exemplars_ : int
+        Number of vectors that took part in stages 1 and 2.
     n_features_in_ : int
         Number of entries of a vector.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -177,6 +176,11 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         "n_jobs": [None, Integral],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
+        "max_exemplars": [
+            None,
+            StrOptions({"auto"}),
+            Interval(Integral, 2, None, closed="left"),
+        ],
     }
 
     def __init__(
@@ -197,6 +201,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         n_jobs=None,
         random_state=None,
         verbose=0,
+        max_exemplars="auto",
     ):
         self.n_subspaces = n_subspaces
         self.rank = rank
@@ -213,6 +218,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.max_exemplars = max_exemplars
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -255,26 +261,15 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         """
         X = validate_vectors(self, X, min_vectors=2, min_features=2, allow_nan=True)
         self._forget()
-        self._peers = None
         self._check_sizes(*X.shape)
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with one_blas_thread():
-            filled = fill_missing(X, [], []) if np.isnan(X).any() else X
-            orderly = has_no_order(X)
-            mask = np.zeros(len(X), dtype=bool)
-            mask[~orderly] = detect(
-                filled[~orderly], self.detector, self.contamination, n_jobs=self.n_jobs
-            )
-            self._log("detect: %d of %d vectors are permuted", mask.sum(), len(mask))
-            members = ~mask if orderly.all() else ~mask & ~orderly
-            labels = np.full(len(X), -1)
-            labels[members] = self._fit_subspaces(filled[members], self.n_subspaces)
-            if self.refine:
-                self._refine(X, filled, labels)
-            nearest = self._nearest(X)
-            if self.refine:
-                mask, labels = nearest
-            labels = np.where(orderly, nearest[1], labels)
+            learned = self._learn(X)
+            mask, labels = nearest = self._nearest(X)
+            if not self.refine:
+                mask, labels = learned.mask, learned.labels
+                # Vectors that are neither permuted nor clustered have no order.
+                labels = np.where((labels < 0) & ~mask, nearest[1], labels)
             return self._repair(X, mask, labels)
 
     def transform(self, X):
@@ -330,7 +325,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         check_is_fitted(self, "permutations_")
         X = validate_vectors(self, X, reset=False, allow_nan=True)
         with one_blas_thread():
-            return self._scores(X)[0]
+            return self._judge(X)[0]
 
     def decision_function(self, X):
         """Return the score less its threshold: negative for permuted vectors.
@@ -363,129 +358,61 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             if name not in ("n_features_in_", "feature_names_in_"):
                 delattr(self, name)
 
-    def _fit_subspaces(self, X, n_subspaces):
-        """Stage 2: cluster the clean vectors, fit the bases, measure the noise; return labels."""
-        if n_subspaces is not None and n_subspaces > len(X):
-            raise ValueError(
-                f"n_subspaces={n_subspaces} must not exceed the number of vectors taken for"
-                f" clean, {len(X)}; lower n_subspaces or contamination={self.contamination!r}."
-            )
-        labels, self._suggested = cluster(
-            X,
-            self.clusterer,
-            n_subspaces,
-            affine=self.affine,
-            seed=self._seed,
-            n_jobs=self.n_jobs,
-        )
-        self.n_subspaces_ = int(labels.max()) + 1
-        check_rank(self.rank, X.shape[1], self.n_subspaces_)
-        self.bases_, self.offsets_ = fit_subspaces(
-            X,
-            labels,
-            match_ranks(X, labels, self.rank),
-            self.n_subspaces_,
-            method=self.basis,
-            affine=self.affine,
-        )
-        self.ranks_ = np.array([basis.shape[1] for basis in self.bases_])
-        self._log("cluster: %d subspaces of ranks %s", self.n_subspaces_, self.ranks_)
-        residuals = distances_as_they_stand(X, self.bases_, self.offsets_)
-        # Clusterers may leave vectors out (label -1): those belong to the nearest subspace.
-        labels = np.where(labels >= 0, labels, residuals.argmin(axis=1))
-        self._measure_noise(residuals.min(axis=1), np.abs(X).max())
-        if not isinstance(self.classifier, str):
-            self.classifier_ = clone(self.classifier, safe=False).fit(X, labels)
-        return labels
-
-    def _measure_noise(self, residuals, largest):
-        """Typical residual of a clean vector, and the threshold for new ones."""
-        self.noise_scale_ = float(np.median(residuals))
-        deviation = 1.4826 * np.median(np.abs(residuals - self.noise_scale_))
-        rounding = _ROUNDING * largest
-        self.offset_ = -float(self.noise_scale_ + _CLEAN_DEVIATIONS * deviation + rounding)
-
-    def _settle(self, X, labels):
-        """Start a refinement from labels and let it settle."""
-        refiner = Refiner(
-            X,
-            labels,
-            self.ranks_,
-            estimate_rank=self.rank is None,
-            merge=self.n_subspaces is None,
-            method=self.basis,
-            affine=self.affine,
-            rounding=_ROUNDING * np.nanmax(np.abs(X)),
-        )
-        refiner.settle()
-        return refiner
-
-    def _refine(self, X, filled, labels):
-        """Select members and fit subspaces until nothing changes; recovered vectors help."""
-        refiner = self._settle(X, labels)
-        seemed_clean = labels >= 0
-        if self.n_subspaces is None and np.ndim(self.rank) == 0:
-            members, suggested = labels >= 0, self._suggested
-            for count in suggested:
-                labels = np.full(len(X), -1)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # it is only a suggestion
-                    try:
-                        labels[members] = self._fit_subspaces(filled[members], count)
-                    except ValueError:  # a cluster too small for its rank: not plausible
-                        continue
-                other = self._settle(X, labels)
-                if other.description_length() < refiner.description_length():
-                    refiner = other
-        self._choose_peers(X, refiner, seemed_clean)
-        if self.recoverer == "search" and self._peers is None:
-            for budget in _REFINEMENT_STARTS:
-                if not refiner.add_recovered(budget, seed=self._seed, n_jobs=self.n_jobs):
-                    break
-        self.bases_, self.offsets_ = refiner.subspaces.bases, refiner.subspaces.offsets
+    def _learn(self, X):
+        """Find the subspaces and keep them."""
+        names = [field.name for field in fields(Given) if field.name != "seed"]
+        given = Given(**{name: getattr(self, name) for name in names}, seed=self._seed)
+        size = exemplar_count(self.max_exemplars, len(X)) if self.refine else None
+        rows = slice(None)
+        if size is None:
+            learned = Learner(X, given).learn()
+        else:
+            learned, rows = learn_from_exemplars(X, given, size)
+        self.bases_, self.offsets_ = learned.bases, learned.offsets
         self.n_subspaces_ = len(self.bases_)
         self.ranks_ = np.array([basis.shape[1] for basis in self.bases_])
-        self.noise_scale_ = refiner.noise
-        self._log("refine: %d subspaces of ranks %s", self.n_subspaces_, self.ranks_)
-        self.offset_ = -refiner.limit() if self._peers is None else -self._peers.limit
+        self.noise_scale_, self.offset_ = learned.noise, learned.offset
+        self.n_exemplars_ = len(X) if size is None else size
+        self._peers = learned.peers
+        if learned.classifier is not None:
+            self.classifier_ = learned.classifier
+        if self.refine:
+            self._adjust(X, rows)
+        return learned
+
+    def _adjust(self, X, rows):
+        """Meet the given number of permuted vectors, and fit a classifier of the user's own."""
         if self.contamination != "auto" and self._peers is None:
-            movable = X[~has_no_order(X)]
-            scores = distances_as_they_stand(movable, self.bases_, self.offsets_).min(axis=1)
-            scores.sort()
+            scores, _, movable = self._judge(X)
+            scores = np.sort(-scores[movable])
             first = len(scores) - resolve_contamination(self.contamination, len(scores))
             self.offset_ = -float(scores[first - 1 : first + 1].mean())
         if not isinstance(self.classifier, str):
-            mask, nearest = self._nearest(X)
-            filled = fill_missing(X, self.bases_, self.offsets_)
+            mask, nearest = self._nearest(X[rows])
+            filled = fill_missing(X[rows], self.bases_, self.offsets_)
             self.classifier_ = clone(self.classifier, safe=False).fit(filled[~mask], nearest[~mask])
 
-    def _choose_peers(self, X, refiner, seemed_clean):
-        """Let few vectors with noise of their own judge each other."""
-        self._peers = None
-        movable = ~has_no_order(X)
-        if len(X) >= min(X.shape[1], _FEW) or not (seemed_clean & movable).any():
-            return
-        n_degrees = X.shape[1] - max(refiner.ranks)
-        if not noise_differs(refiner.distances_of(seemed_clean & movable), n_degrees):
-            return
-        filled = fill_missing(X, refiner.subspaces.bases, refiner.subspaces.offsets)[movable]
-        count = None
-        if self.contamination != "auto":
-            count = resolve_contamination(self.contamination, len(filled))
-        self._peers = choose_peers(filled, count, n_jobs=self.n_jobs)
+    def _judge(self, X):
+        """How normal every vector is, its nearest subspace, and whether its entries differ."""
+        scores, nearest = np.empty(len(X)), np.empty(len(X), dtype=np.int64)
+        movable = np.empty(len(X), dtype=bool)
 
-    def _scores(self, X):
-        """How normal every vector is, and its distance from every subspace."""
-        distances = distances_as_they_stand(X, self.bases_, self.offsets_)
+        def judge(start, stop):
+            block, part = X[start:stop], slice(start, stop)
+            distances = distances_as_they_stand(block, self.bases_, self.offsets_)
+            scores[part], nearest[part] = -distances.min(axis=1), distances.argmin(axis=1)
+            movable[part] = ~has_no_order(block)
+
+        map_blocks(judge, len(X), block=_BLOCK, stage="judge", n_jobs=self.n_jobs)
         if self._peers is not None:
-            return -self._peers.damage(X, n_jobs=self.n_jobs), distances
-        return -distances.min(axis=1), distances
+            scores = -self._peers.damage(X, n_jobs=self.n_jobs)
+        return scores, nearest, movable
 
     def _nearest(self, X):
         """Whether a vector is permuted, and the nearest subspace (−1: still to be classified)."""
-        scores, distances = self._scores(X)
-        mask = (scores < self.offset_) & ~has_no_order(X)
-        return mask, np.where(mask, -1, distances.argmin(axis=1))
+        scores, nearest, movable = self._judge(X)
+        mask = (scores < self.offset_) & movable
+        return mask, np.where(mask, -1, nearest)
 
     def _repair(self, X, mask, labels):
         """Put the training vectors back and keep what is known about them."""
@@ -495,7 +422,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         self.confidence_, self.entry_confidence_ = repaired.confidence, repaired.entry_confidence
         certain = self.confidence_ >= self.min_confidence
         self.status_ = np.where(mask, np.where(certain, "recovered", "uncertain"), "clean")
-        self._log("recover: %d vectors, %d of them uncertain", mask.sum(), (mask & ~certain).sum())
+        log(self, "recover: %d vectors, %d of them uncertain", mask.sum(), (mask & ~certain).sum())
         return repaired.X
 
     def _put_back(self, X, mask, labels):
@@ -528,6 +455,3 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             distances = elimination_distances(Y, self.bases_, self.offsets_, n_jobs=self.n_jobs)
             return distances.argmin(axis=1)
         return self.classifier_.predict(Y)
-
-    def _log(self, message, *values):
-        logger.log(logging.INFO if self.verbose else logging.DEBUG, message, *values)

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unpermute.classify._recovery import recover_everywhere
+from unpermute._progress import on_progress
+from unpermute.classify._recovery import recover_everywhere, starts_for
+from unpermute.numerics.parallel import map_blocks
 from unpermute.recover import recover_vectors
 from unpermute.recover._pl import pl
 from unpermute.recover._problem import RecoveryProblem, RecoverySolution
@@ -13,9 +15,10 @@ from unpermute.recover._recover import finish
 __all__ = ["Repaired", "put_back"]
 
 # Starts per vector of up to 100 entries and subspace; the search stops earlier wherever it can
-# certify its answer. Longer vectors cost more per start and need fewer: if the robust start does
-# not find them, hardly anything does.
+# certify its answer.
 _MAX_STARTS = 2000
+# Permuted vectors that are worked on at once.
+_BLOCK = 2048
 # Differences of evidence, in nats, that mean little where nothing is certified.
 _DOUBT = 4.0
 
@@ -42,8 +45,11 @@ class Repaired:
     @classmethod
     def untouched(cls, X, labels):
         """Every vector as it stands."""
-        places = np.tile(np.arange(X.shape[1]), (len(X), 1))
-        return cls(X.copy(), labels.copy(), places, np.ones(len(X)), np.ones(X.shape))
+        # Small types: for very many vectors these matrices are most of the memory.
+        kind = np.int16 if X.shape[1] <= np.iinfo(np.int16).max else np.int32
+        places = np.tile(np.arange(X.shape[1], dtype=kind), (len(X), 1))
+        sure = np.ones(X.shape, dtype=np.float32)
+        return cls(X.copy(), labels.copy(), places, np.ones(len(X)), sure)
 
 
 def put_back(
@@ -51,14 +57,42 @@ def put_back(
     seed, n_jobs,
 ):  # fmt: skip
     """Classify and recover the vectors of `mask`; all others stay as they are."""
-    n_features = X.shape[1]
     repaired = Repaired.untouched(X, labels)
     rows = np.flatnonzero(mask)
-    if len(rows) == 0:
+    options = {
+        "recoverer": recoverer, "output": output, "min_confidence": min_confidence,
+        "noise_scale": noise_scale, "seed": seed,
+    }  # fmt: skip
+    if len(rows) <= _BLOCK:
+        # Threads inside the block, where progress is seen.
+        _put_back_block(repaired, X, rows, bases, offsets, classify(X[rows]), n_jobs, **options)
         return repaired
+
+    def work(start, stop):
+        block = rows[start:stop]
+        with on_progress(_ignore):
+            own = classify(X[block])
+            _put_back_block(repaired, X, block, bases, offsets, own, 1, **options)
+
+    # Functions of the user's own need not stand threads.
+    alone = not isinstance(recoverer, str)
+    map_blocks(work, len(rows), block=_BLOCK, stage="recover", n_jobs=1 if alone else n_jobs)
+    return repaired
+
+
+def _ignore(stage, done, total):
+    """Progress inside a block is not that of the whole."""
+
+
+def _put_back_block(
+    repaired, X, rows, bases, offsets, own, n_jobs, *, recoverer, output, min_confidence,
+    noise_scale, seed,
+):  # fmt: skip
+    """Recover the vectors `rows`, in the subspaces `own` (None: wherever it works)."""
+    if len(rows) == 0:
+        return
     found = None
-    max_starts = int(_MAX_STARTS * min(1.0, 100 / n_features))
-    own = classify(X[rows])
+    max_starts = starts_for(X.shape[1], _MAX_STARTS)
     if own is None:
         found = recover_everywhere(
             X[rows], bases, offsets, noise_scale=noise_scale, max_starts=max_starts, seed=seed,
@@ -69,20 +103,21 @@ def put_back(
     for k in np.unique(own):
         mine = np.flatnonzero(own == k)
         problem = RecoveryProblem(
-            X[rows[mine]], bases[k], offsets[k], np.zeros(n_features, dtype=np.int64),
+            X[rows[mine]], bases[k], offsets[k], np.zeros(X.shape[1], dtype=np.int64),
             noise_scale=noise_scale, max_starts=max_starts, seed=seed, n_jobs=n_jobs,
         )  # fmt: skip
         if found is not None and recoverer == "search":
             solution = RecoverySolution(
-                np.array([found.coefficients[j] for j in mine]), found.certain[mine]
+                found.coefficients[mine, : bases[k].shape[1]], found.certain[mine]
             )
             result = finish(problem, solution)
         else:
             result = _recover(problem, recoverer)
         certain = result.confidence >= min_confidence
-        fallback = _fallback(problem, found, mine, bases, offsets) if found is not None else None
+        fallback = None
+        if found is not None and output == "subspace":
+            fallback = _fallback(problem, found, mine, bases, offsets)
         _enter(repaired, rows[mine], result, certain, output, problem, fallback)
-    return repaired
 
 
 def _recover(problem, recoverer):

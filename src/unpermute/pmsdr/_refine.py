@@ -14,12 +14,12 @@ import numpy as np
 from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
 
-from unpermute.classify._recovery import recover_everywhere
-from unpermute.numerics.elimination import eliminate
+from unpermute.classify._recovery import recover_everywhere, starts_for
 from unpermute.numerics.permutations import match_values
-from unpermute.numerics.subspaces import fit_subspace, residual_norms
+from unpermute.numerics.subspaces import fit_subspace
+from unpermute.pmsdr._distances import fill_missing
 
-__all__ = ["Refiner", "Subspaces", "distances_as_they_stand", "fill_missing"]
+__all__ = ["Refiner", "Subspaces", "clean_limit", "noise_level", "relative_distances"]
 
 _MAX_ROUNDS = 30
 _ROUNDS_TO_MERGE = 3
@@ -71,7 +71,7 @@ def fit_members(X, labels, ranks, *, method, affine):
     return Subspaces(bases, offsets, spreads)
 
 
-def relative_distances(X, subspaces, labels):
+def relative_distances(X, subspaces, labels, n_features):
     """Root mean square residual per degree of freedom, corrected for the vector's own influence.
 
     Parameters
@@ -80,6 +80,8 @@ def relative_distances(X, subspaces, labels):
     subspaces : Subspaces
     labels : ndarray of shape (n_vectors,)
         Subspace whose fit a vector took part in; −1: none.
+    n_features : int
+        Number of entries of a vector, however many coordinates are given.
 
     Returns
     -------
@@ -97,7 +99,7 @@ def relative_distances(X, subspaces, labels):
         leverage = np.einsum("ij,jk,ik->i", scores, spread, scores)
         member = labels == k
         variance = np.where(member, 1.0 - leverage, 1.0 + leverage)
-        degrees = X.shape[1] - basis.shape[1]
+        degrees = n_features - basis.shape[1]
         distances[:, k] = residual / np.sqrt(degrees * np.maximum(variance, 1e-6))
         distances[member & (leverage > _MAX_LEVERAGE), k] = np.inf
     return distances
@@ -116,7 +118,10 @@ def clean_limit(noise, n_degrees, rounding):
     return noise * (1.0 + _DEVIATIONS / np.sqrt(2.0 * n_degrees)) + rounding
 
 
-def refine(X, labels, ranks, *, method, affine, rounding, max_rounds=_MAX_ROUNDS):
+def refine(
+    X, labels, ranks, *, n_features, method, affine, rounding, max_noise=np.inf,
+    max_rounds=_MAX_ROUNDS,
+):  # fmt: skip
     """Alternate fitting the subspaces and selecting their members until nothing changes.
 
     Parameters
@@ -126,6 +131,8 @@ def refine(X, labels, ranks, *, method, affine, rounding, max_rounds=_MAX_ROUNDS
         First guess: subspace of every vector that seems clean, −1 for the others.
     ranks : sequence of int
         Dimension of every subspace.
+    n_features : int
+        Number of entries of a vector, however many coordinates are given.
     method : str
         How to fit a subspace.
     affine : bool
@@ -142,14 +149,14 @@ def refine(X, labels, ranks, *, method, affine, rounding, max_rounds=_MAX_ROUNDS
         The members.
     noise : float
     """
-    n_degrees = X.shape[1] - int(np.median(ranks))
+    n_degrees = n_features - int(np.median(ranks))
     seen = set()
     for _ in range(max_rounds):
         subspaces = fit_members(X, labels, ranks, method=method, affine=affine)
-        distances = relative_distances(X, subspaces, labels)
+        distances = relative_distances(X, subspaces, labels, n_features)
         members = labels >= 0
         own = distances[members, labels[members]]
-        noise = noise_level(own, n_degrees)
+        noise = min(noise_level(own, n_degrees), max_noise)
         nearest = distances.argmin(axis=1)
         clean = distances.min(axis=1) <= clean_limit(noise, n_degrees, rounding)
         updated = np.where(clean, nearest, -1)
@@ -166,39 +173,7 @@ def refine(X, labels, ranks, *, method, affine, rounding, max_rounds=_MAX_ROUNDS
     return subspaces, labels, noise
 
 
-def distances_as_they_stand(X, bases, offsets):
-    """Root mean square residual per degree of freedom, over the entries that are there."""
-    if not np.isnan(X).any():
-        degrees = X.shape[1] - np.array([basis.shape[1] for basis in bases])
-        return residual_norms(X, bases, offsets) / np.sqrt(degrees)
-    distances = np.empty((len(X), len(bases)))
-    observed = np.sum(~np.isnan(X), axis=1)
-    for k, (basis, offset) in enumerate(zip(bases, offsets, strict=True)):
-        residual = X - offset - _observed_scores(X, basis, offset) @ basis.T
-        degrees = np.maximum(observed - basis.shape[1], 1)
-        distances[:, k] = np.sqrt(np.nansum(residual**2, axis=1) / degrees)
-    return distances
-
-
-def fill_missing(X, bases, offsets):
-    """Replace every missing entry by what the nearest subspace predicts from the others."""
-    if len(bases) == 0:
-        return np.where(np.isnan(X), 0.0, X)
-    nearest = distances_as_they_stand(X, bases, offsets).argmin(axis=1)
-    filled = X.copy()
-    for k, (basis, offset) in enumerate(zip(bases, offsets, strict=True)):
-        rows = np.flatnonzero(nearest == k)
-        predicted = _observed_scores(X[rows], basis, offset) @ basis.T + offset
-        filled[rows] = np.where(np.isnan(X[rows]), predicted, X[rows])
-    return filled
-
-
-def _observed_scores(X, basis, offset):
-    nothing_dropped = np.zeros(0, dtype=np.int64)
-    return eliminate(X - offset, basis, nothing_dropped, stage="project")[0]
-
-
-def estimate_ranks(X, labels, subspaces, noise, affine):
+def estimate_ranks(X, labels, subspaces, noise, affine, n_features):
     """Number of singular values of every cluster that noise cannot explain.
 
     The largest singular value of an n × M matrix of noise is about σ(√n + √M).
@@ -208,20 +183,19 @@ def estimate_ranks(X, labels, subspaces, noise, affine):
         members = X[labels == k]
         centre = members.mean(axis=0) if affine else offset
         values = np.linalg.svd(members - centre, compute_uv=False)
-        edge = _ABOVE_NOISE * noise * (np.sqrt(len(members)) + np.sqrt(X.shape[1]))
+        edge = _ABOVE_NOISE * noise * (np.sqrt(len(members)) + np.sqrt(n_features))
         largest = min(X.shape[1] - 1, len(members) - 1 - affine)
         ranks.append(int(np.clip(np.sum(values > edge), 1, max(largest, 1))))
     return ranks
 
 
-def merge_equal(X, labels, subspaces, noise, rounding):
+def merge_equal(X, labels, subspaces, noise, rounding, n_features):
     """Give clusters the same label whose members lie in one subspace; return labels and order.
 
     Returns the new labels, and the old number of every new cluster.
     """
-    n_features = X.shape[1]
     ranks = np.array([basis.shape[1] for basis in subspaces.bases])
-    distances = relative_distances(X, subspaces, np.full(len(X), -1))
+    distances = relative_distances(X, subspaces, np.full(len(X), -1), n_features)
     labels = labels.copy()
     kept: list[int] = []
     sizes = np.bincount(labels[labels >= 0], minlength=len(ranks))
@@ -261,12 +235,23 @@ class Refiner:
         Whether the subspaces have an offset.
     rounding : float
         Distance that counts as zero.
+    max_noise : float
+        Largest noise that clean vectors may have.
+    frame : ndarray of shape (n_features, n_coordinates) or None
+        Orthonormal directions that span all vectors, if these are fewer than their entries.
     """
 
-    def __init__(self, X, labels, ranks, *, estimate_rank, merge, method, affine, rounding):
+    def __init__(
+        self, X, labels, ranks, *, estimate_rank, merge, method, affine, rounding,
+        max_noise=np.inf, frame=None,
+    ):  # fmt: skip
         self.X, self.labels, self.ranks = X, labels, [int(rank) for rank in ranks]
         self.estimate_rank, self.merge = estimate_rank, merge
-        self.options = {"method": method, "affine": affine, "rounding": rounding}
+        self.options = {
+            "method": method, "affine": affine, "rounding": rounding, "max_noise": max_noise,
+            "n_features": X.shape[1],
+        }  # fmt: skip
+        self.frame = frame
         self.incomplete = bool(np.isnan(X).any())
         self.subspaces = Subspaces([], [], [])
         self.sizes = self._count(labels)
@@ -279,78 +264,101 @@ class Refiner:
             self._settle()
 
     def _settle(self):
+        coordinates = None if self.frame is None else self.X @ self.frame
         for _ in range(_MAX_SETTLES):
             before = list(self.ranks), self.labels.copy()
-            filled = fill_missing(self.X, self.subspaces.bases, self.subspaces.offsets)
-            # Clusters that are one subspace compete for members: merge them before they settle.
-            max_rounds = _ROUNDS_TO_MERGE if self.merge else _MAX_ROUNDS
-            self.subspaces, self.labels, self.noise = refine(
-                filled, self.labels, self.ranks, max_rounds=max_rounds, **self.options
-            )
-            if self.merge:
-                self.labels, kept = merge_equal(
-                    filled, self.labels, self.subspaces, self.noise, self.options["rounding"]
-                )
-                self.ranks = [self.ranks[k] for k in kept]
-                self._fit(filled)
-            if self.estimate_rank:
-                self.ranks = estimate_ranks(
-                    filled, self.labels, self.subspaces, self.noise, self.options["affine"]
-                )
+            filled = coordinates
+            if coordinates is None:
+                filled = fill_missing(self.X, self.subspaces.bases, self.subspaces.offsets)
+            self._step(filled)
             self.sizes = self._count(self.labels)
             same = before[0] == self.ranks and np.array_equal(before[1], self.labels)
             if same and not self.incomplete:
                 break
+        if coordinates is not None:
+            bases, offsets, spreads = vars(self.subspaces).values()
+            bases, offsets = ([self.frame @ part for part in parts] for parts in (bases, offsets))
+            self.subspaces = Subspaces(bases, offsets, spreads)
 
-    def add_recovered(self, max_starts, *, seed, n_jobs):
+    def _step(self, filled):
+        """Members, then the number of subspaces, then their dimensions."""
+        n_features = self.X.shape[1]
+        # Clusters that are one subspace compete for members: merge them before they settle.
+        max_rounds = _ROUNDS_TO_MERGE if self.merge else _MAX_ROUNDS
+        self.subspaces, self.labels, self.noise = refine(
+            filled, self.labels, self.ranks, max_rounds=max_rounds, **self.options
+        )
+        if self.merge:
+            self.labels, kept = merge_equal(
+                filled, self.labels, self.subspaces, self.noise, self.options["rounding"],
+                n_features,
+            )  # fmt: skip
+            self.ranks = [self.ranks[k] for k in kept]
+            self._fit(filled)
+        if self.estimate_rank:
+            self.ranks = estimate_ranks(
+                filled, self.labels, self.subspaces, self.noise, self.options["affine"], n_features
+            )
+
+    def add_recovered(self, budgets, *, seed, n_jobs):
         """Recover the vectors that are not clean, and fit the subspaces again with those certain.
 
-        Returns whether it is worth going on: some are still uncertain, but not nearly all.
+        Each budget of starts is spent on the vectors that are still uncertain, as long as it is
+        worth it: some are, but not nearly all.
         """
-        rows = np.flatnonzero(self.labels < 0)
-        if len(rows) == 0:
-            return False
-        max_starts = int(max_starts * min(1.0, 100 / self.X.shape[1]))
+        restored = np.array(fill_missing(self.X, self.subspaces.bases, self.subspaces.offsets))
+        labels = self.labels.copy()
+        for budget in budgets:
+            rows = np.flatnonzero(labels < 0)
+            if len(rows) == 0:
+                break
+            certain = self._restore(rows, restored, labels, budget, seed, n_jobs)
+            self.subspaces = fit_members(
+                restored, labels, self.ranks, method="svd", affine=self.options["affine"]
+            )
+            self.sizes = self._count(labels)
+            if certain < _WORTH_IT * len(rows) or len(rows) - certain < _WORTH_IT * len(labels):
+                break
+
+    def _restore(self, rows, restored, labels, budget, seed, n_jobs):
+        """Enter the vectors of `rows` that can be recovered; return how many."""
         found = recover_everywhere(
             self.X[rows], self.subspaces.bases, self.subspaces.offsets,
-            noise_scale=self.noise * self._inflation(), max_starts=max_starts, seed=seed,
-            n_jobs=n_jobs,
+            noise_scale=self.noise * self._inflation(),
+            max_starts=starts_for(self.X.shape[1], budget), seed=seed, n_jobs=n_jobs,
         )  # fmt: skip
-        restored = fill_missing(self.X, self.subspaces.bases, self.subspaces.offsets)
-        labels = self.labels.copy()
-        for position in np.flatnonzero(found.certain):
-            j, k = rows[position], found.labels[position]
-            basis, offset = self.subspaces.bases[k], self.subspaces.offsets[k]
-            fitted = basis @ found.coefficients[position] + offset
-            order, _ = match_values(self.X[[j]], fitted[None], noise_scale=self.noise)
-            moved = self.X[j, order[0]]
-            restored[j] = np.where(np.isnan(moved), fitted, moved)
-            labels[j] = k
-        self.subspaces = fit_members(
-            restored, labels, self.ranks, method="svd", affine=self.options["affine"]
-        )
-        self.sizes = self._count(labels)
-        return _WORTH_IT < found.certain.mean() < 1.0
+        for k, (basis, offset) in enumerate(
+            zip(self.subspaces.bases, self.subspaces.offsets, strict=True)
+        ):
+            mine = np.flatnonzero(found.certain & (found.labels == k))
+            fitted = found.coefficients[mine, : basis.shape[1]] @ basis.T + offset
+            Y = self.X[rows[mine]]
+            orders, _ = match_values(Y, fitted, noise_scale=self.noise, n_jobs=n_jobs)
+            moved = np.take_along_axis(Y, orders, axis=1)
+            restored[rows[mine]] = np.where(np.isnan(moved), fitted, moved)
+            labels[rows[mine]] = k
+        return int(found.certain.sum())
 
     def distances_of(self, rows):
         """Distances of vectors to their nearest subspace; rounding counts as one distance."""
         filled = fill_missing(self.X, self.subspaces.bases, self.subspaces.offsets)
-        distances = relative_distances(filled, self.subspaces, self.labels)[rows].min(axis=1)
+        distances = relative_distances(filled, self.subspaces, self.labels, self.X.shape[1])
+        distances = distances[rows].min(axis=1)
         return np.maximum(distances, self.options["rounding"])
 
     def description_length(self):
         """Nats to describe the matrix by these subspaces, up to what all descriptions share.
 
         A member costs its residual at the noise and its coordinates at the spread of the data, any
-        other vector all its entries at that spread; a basis costs its degrees of freedom.
+        other vector all its entries at that spread; a basis costs its degrees of freedom, at the
+        precision that as many members give. As many members as dimensions thus save nothing.
         """
-        n, n_features = self.X.shape
+        n_features = self.X.shape[1]
         spread = max(np.sqrt(np.nanmean(self.X**2)), 1e-300)
         noise = min(max(self.noise, self.options["rounding"], 1e-300), spread)
-        ranks = np.array(self.ranks)
-        members = self.labels[self.labels >= 0]
-        saved = np.sum(n_features - ranks[members]) * np.log(spread / noise)
-        return 0.5 * np.sum(ranks * (n_features - ranks)) * np.log(n) - saved
+        ranks, sizes = np.array(self.ranks), np.maximum(self._count(self.labels), 1)
+        saved = (sizes - ranks) * np.log(spread / noise) - 0.5 * ranks * np.log(sizes)
+        return -np.sum((n_features - ranks) * saved)
 
     def limit(self):
         """Largest distance, as it stands, of a clean vector to its subspace."""
