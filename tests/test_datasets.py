@@ -12,7 +12,9 @@ from scipy.io import savemat
 from unpermute.datasets import (
     _real,
     load_benign_tumours,
+    load_hopkins155,
     load_student_scores,
+    load_yale_faces,
     make_permuted_subspaces,
 )
 
@@ -337,3 +339,64 @@ def test_benign_tumours_are_the_benign_rows():
     # Benign tumours are the small ones: 12.1 on average, against 17.5 for the malignant.
     assert tumours.data[:, 0].mean() == pytest.approx(12.1465, abs=1e-4)
     assert "357 benign" in tumours.DESCR
+
+
+@needs_data
+def test_yale_faces_are_the_published_images():
+    faces = load_yale_faces()
+    assert faces.images.shape == (2432, 48, 42)
+    assert faces.data.shape == (2432, 2016)
+    assert (faces.data.min(), faces.data.max()) == (0.0, 255.0)
+    assert np.bincount(faces.target).tolist() == [64] * 38
+    assert int(faces.bad.sum()) == 18
+    # Neighbouring pixels are alike: an image read in the wrong order is not.
+    smooth = [np.abs(np.diff(faces.images[0], axis=axis)).mean() for axis in (0, 1)]
+    assert max(smooth) < 0.5 * faces.images[0].std()
+
+
+@needs_data
+def test_hopkins155_has_all_sequences():
+    sequences = load_hopkins155().sequences
+    counts = [sequence.n_motions for sequence in sequences.values()]
+    assert [counts.count(n) for n in (2, 3, 5)] == [120, 35, 1]
+    assert list(sequences) == sorted(sequences)
+    head = sequences["head"]
+    assert head.data.shape == (99, 120)
+    # A rigid motion has rank 4, up to the noise of tracking.
+    values = np.linalg.svd(head.data[head.target == 0], compute_uv=False)
+    assert values[4] < 0.02 * values[0]
+
+
+@pytest.mark.parametrize(
+    ("load", "place", "source"),
+    [
+        (load_yale_faces, "yaleb/yaleb_48x42.npz", "Extended Yale Face Database B"),
+        (load_hopkins155, "Hopkins155", "Tron & Vidal, 2007"),
+    ],
+)
+def test_missing_data_say_where_they_come_from(monkeypatch, tmp_path, load, place, source):
+    monkeypatch.delenv("UNPERMUTE_DATA", raising=False)
+    with pytest.raises(FileNotFoundError) as error:
+        load()
+    for words in (place, source, "UNPERMUTE_DATA is not set"):
+        assert words in str(error.value)
+    with pytest.raises(FileNotFoundError, match=f"There is no {place} in the folder"):
+        load(data_home=tmp_path)
+    with pytest.raises(ValueError, match=r"'data_home' parameter .* Got 3"):
+        load(data_home=3)
+
+
+def test_damaged_faces_are_refused(tmp_path):
+    file = tmp_path / "yaleb" / "yaleb_48x42.npz"
+    file.parent.mkdir()
+    file.write_bytes(b"no images")
+    with pytest.raises(ValueError, match=r"SHA-256 checksum is [0-9a-f]{64} instead of d8562600"):
+        load_yale_faces(data_home=tmp_path)
+
+
+def test_incomplete_sequences_are_refused(tmp_path):
+    file = tmp_path / "Hopkins155" / "arm" / "arm_truth.mat"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"no points")
+    with pytest.raises(ValueError, match="holds 1 sequences instead of 156"):
+        load_hopkins155(data_home=tmp_path)

@@ -15,6 +15,7 @@ from unpermute.cli._options import (
     TablePath,
     with_options,
 )
+from unpermute.experiments._registry import NAMES as EXPERIMENTS
 
 __all__ = ["app"]
 
@@ -79,6 +80,44 @@ def demo(
     with one_sentence():
         from unpermute.cli import _demo
     _demo.run(seed=seed, as_json=json)
+
+
+@app.command()
+def paper(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...", help=f"Which ones: {', '.join(EXPERIMENTS)}. None: all."
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", metavar="", help="Fewer settings and draws: minutes.")
+    ] = False,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Folder with the data; otherwise $UNPERMUTE_DATA."),
+    ] = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="DIR", help="Where results go.")
+    ] = "paper",
+    resume: Annotated[
+        bool, typer.Option("--resume", metavar="", help="Keep what an earlier run finished.")
+    ] = False,
+    jobs: Annotated[int, typer.Option(metavar="N", help="Processes; -1: one per core.")] = -1,
+) -> None:
+    """Run the paper's experiments again, beside their published figures: CSV, pictures, a page.
+
+    Examples:
+
+        unpermute paper --quick
+        unpermute paper motion faces --data ~/data -o results --resume
+
+    Exits with 0 when done, 1 if something failed, 2 for bad input.
+    """
+    with one_sentence():
+        from unpermute.cli import _paper
+
+        _paper.run(names or [], quick=quick, data=data, output=output, resume=resume, jobs=jobs)
 
 
 @app.command()

@@ -5,7 +5,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import TaskID as BarID
 
 from unpermute._progress import on_progress
@@ -27,15 +35,17 @@ _TITLES = {
 
 
 @contextmanager
-def draw_progress() -> Iterator[None]:
+def draw_progress(*, time_left: bool = False) -> Iterator[None]:
     """Draw one bar per stage while the block runs, if stderr is a terminal."""
     # Shares, not counts: a stage that runs once per subspace counts every vector several times.
-    columns = (
+    columns: list[ProgressColumn] = [
         TextColumn("{task.description:<26}"),
         BarColumn(bar_width=30),
         TaskProgressColumn(),
         TimeElapsedColumn(),
-    )
+    ]
+    if time_left:
+        columns += [TextColumn("left"), TimeRemainingColumn()]
     console = Console(stderr=True)
     progress = Progress(*columns, console=console, disable=not console.is_terminal)
     with progress, on_progress(_bars(progress)):

@@ -100,7 +100,9 @@ def _read_sequence(content):
     n_points = coordinates.shape[1]
     target = file["s"].ravel().astype(np.int64) - 1
     return Bunch(
-        data=np.ascontiguousarray(coordinates.transpose(1, 2, 0).reshape(n_points, -1), dtype=float),
+        data=np.ascontiguousarray(
+            coordinates.transpose(1, 2, 0).reshape(n_points, -1), dtype=float
+        ),
         target=target,
         n_motions=int(target.max()) + 1,
     )

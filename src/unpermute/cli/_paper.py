@@ -1,0 +1,45 @@
+"""``unpermute paper``: run the paper's experiments, draw them, write the page."""
+
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from unpermute.cli._progress_bars import draw_progress
+from unpermute.experiments import _registry
+from unpermute.experiments._page import draw_figure, write_page
+from unpermute.experiments._run import run_experiment, write_conditions
+
+__all__ = ["run"]
+
+
+def run(
+    names: list[str], *, quick: bool, data: str | None, output: str, resume: bool, jobs: int
+) -> None:
+    """Run the named experiments, all if none is named; what fails is reported and skipped."""
+    experiments = [_registry.load(name) for name in names or _registry.NAMES]
+    folder = Path(output)
+    write_conditions(folder, quick=quick)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    n_failed = 0
+    for experiment in experiments:
+        try:
+            with draw_progress(time_left=True):
+                failures = run_experiment(
+                    experiment, folder, quick=quick, resume=resume, data_home=data, n_jobs=jobs
+                )
+        except FileNotFoundError as missing:
+            n_failed += 1
+            console.print(f"{experiment.name} is left out: {missing}", markup=False)
+            continue
+        for failure in failures:
+            words = f"{experiment.name}, {failure.setting}, draw {failure.seed}: {failure.message}"
+            console.print(words, markup=False)
+        n_failed += len(failures)
+        draw_figure(experiment, folder)
+        # After each, so that the page can be read while the others run.
+        page = write_page(map(_registry.load, _registry.NAMES), folder)
+        typer.echo(f"{experiment.name}: {folder / experiment.name}.csv, .png and .svg; {page}")
+    if n_failed:
+        typer.echo(f"{n_failed} failed; the messages are above. Run again with --resume.", err=True)
+        raise typer.Exit(1)
