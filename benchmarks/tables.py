@@ -2,8 +2,8 @@
 
 ``--part rows``: 30% of the records are damaged: a share of the attributes moved, two fields
 swapped, or a tail (three cells or more) shifted by one. A record counts as damaged if a value
-changed, a cell as wrong if its value differs from the truth. ``--part columns``: half of the rows of
-every second column of the benign tumours shuffled together. ``--part audit``: intervals on
+changed, a cell as wrong if its value differs from the truth. ``--part columns``: half of the rows
+of every second column of the benign tumours shuffled together. ``--part audit``: intervals on
 independent columns, re-links on exactly linear ones. ``--part large``: a CSV of a million records.
 """
 

@@ -198,7 +198,7 @@ def test_rows_stay_within_their_blocks():
     ("options", "message"),
     [
         ({"vectors": "cells"}, "vectors='cells' must be 'rows' or 'columns'"),
-        ({"id": "nmae"}, "id='nmae' is not a column of the table; did you mean 'name'?"),
+        ({"id": "naem"}, "id='naem' is not a column of the table; did you mean 'name'?"),
         ({"columns": ["remark"]}, "columns='remark' does not hold numbers"),
         ({"blocks": "name"}, "blocks='name' is for vectors='columns'"),
         ({"groups": [["ash"]]}, "must name one column"),
