@@ -54,8 +54,8 @@ def _section(experiment: Experiment, folder: Path, quick: bool) -> dict[str, Any
     done = {(record.setting, record.seed) for record in records}
     seeds = range(experiment.n_seeds(quick))
     draws = {(format_setting(s), seed) for s in experiment.settings(quick) for seed in seeds}
-    # A method reports the same seconds with each of its metrics.
-    seconds = {(r.setting, r.seed, r.method, r.seconds) for r in records if r.seconds == r.seconds}
+    # A fit reports the same seconds with each of its metrics and outputs.
+    seconds = {(r.setting, r.seed, r.seconds) for r in records if r.seconds == r.seconds}
     return {
         "name": experiment.name,
         "title": experiment.title,
