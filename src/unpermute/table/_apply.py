@@ -190,12 +190,17 @@ def _cells(source, listed):
 
 
 def _line(values):
+    # Rounded down: what is nearly sure must not be called certain.
+    values = [
+        np.floor(value * 1e6) / 1e6 if name == "confidence" and isinstance(value, float) else value
+        for name, value in zip(CHANGE_COLUMNS, values, strict=True)
+    ]
     return (",".join(map(_field, values)) + "\n").encode()
 
 
 def _field(value):
     # Not by the csv module, which leaves a lone carriage return without quotes.
-    text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = "" if value is None else str(value)
     return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
 
 

@@ -21,7 +21,7 @@ from unpermute.table._shared_orders import shuffled_together
 __all__ = ["ColumnRepairs", "link_group", "repair_columns", "standard_columns", "standard_views"]
 
 # Share of links to be expected right, below which a group is left alone.
-_WEAK = 0.9
+_WEAK = 0.92
 # Standardised values are clipped: one wild cell must not decide.
 _LARGEST = 10.0
 # Added to values before their logarithm, as a share of the median: zeros happen.

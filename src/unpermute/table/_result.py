@@ -157,13 +157,20 @@ def _texts(series, rows, columns):
 def _converter(dtype):
     """How a value of another column becomes one of this type."""
     if dtype.is_integer():
-        # Texts and floats hold whole numbers here; integers may be too long for a float.
-        return lambda cell: _through(cell, lambda c: int(c if isinstance(c, int) else float(c)))
+        return lambda cell: _through(cell, _whole)
     if dtype.is_float():
         return lambda cell: _through(cell, float)
     if isinstance(dtype, nw.String):
         return lambda cell: _through(cell, str)
     return lambda cell: cell
+
+
+def _whole(cell):
+    """A whole number, however it is written; long ones would lose digits as floats."""
+    try:
+        return int(cell)
+    except ValueError:
+        return int(float(cell))
 
 
 def _through(cell, convert):
