@@ -122,6 +122,8 @@ def box_pairs(groups: Mapping[str, Mapping[str, Sequence[float]]], *, y: str) ->
     """Draw the spread of a figure: ``groups[title][method]`` is a list of values."""
     figure = new_figure(2.4 * len(groups) + 1.5, 4.0)
     axes = figure.subplots(1, len(groups), squeeze=False, sharey=True)[0]
+    styles = _styles(dict.fromkeys(method for methods in groups.values() for method in methods))
+    shown: dict = {}
     for axis, (title, methods) in zip(axes, groups.items(), strict=True):
         boxes = axis.boxplot(
             list(methods.values()), patch_artist=True, showmeans=True, widths=0.6, whis=(5, 95),
@@ -129,16 +131,17 @@ def box_pairs(groups: Mapping[str, Mapping[str, Sequence[float]]], *, y: str) ->
             meanprops=dict(marker="D", markerfacecolor="white", markeredgecolor="black", ms=5),
             medianprops=dict(color="black"),
         )  # fmt: skip
-        for box, style in zip(boxes["boxes"], _styles(methods).values(), strict=True):
-            box.set_facecolor(style["color"])
+        for box, method in zip(boxes["boxes"], methods, strict=True):
+            box.set_facecolor(styles[method]["color"])
             box.set_alpha(0.6)
+            shown.setdefault(method, box)
         axis.set_title(title, fontsize=10)
-        ticks = range(1, len(methods) + 1)
-        axis.set_xticks(ticks, list(methods), rotation=35, ha="right", fontsize=8)
+        axis.set_xticks([])
         # Most values are 0 or close to it, a few are not: the scale shows both.
         axis.set_yscale("symlog", linthresh=0.01, linscale=0.7)
         axis.grid(axis="y", alpha=0.25)
     axes[0].set_ylabel(y)
+    figure.legend(list(shown.values()), list(shown), loc="outside lower left", ncols=3, fontsize=8)
     return figure
 
 

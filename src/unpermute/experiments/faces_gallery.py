@@ -118,7 +118,7 @@ def figure(records, arrays):
     if not names:
         return empty()
     n_people = min(_SHOWN, *(len(arrays[name]) for name in names))
-    picture = new_figure(0.95 * n_people + 2.2, 1.05 * len(names))
+    picture = new_figure(0.95 * n_people + 4.5, 1.05 * len(names))
     axes = picture.subplots(len(names), n_people, squeeze=False)
     for row, name in zip(axes, names, strict=True):
         for axis, image, original in zip(row, arrays[name], arrays[_ORIGINAL], strict=False):
