@@ -26,8 +26,8 @@ _FEW_STARTS = 120
 # Evidence from which a solution down at a known noise is left as it is, certain or not: where the
 # noise allows no certainty, all vectors would cost the whole budget.
 _LIKELY = 5.0
-# Fewer starts than one batch of the search are none.
-_MIN_STARTS = 60
+# Fewer starts are none: they take long on long vectors and settle next to none of them.
+_MIN_STARTS = 200
 # Subspaces that get the full budget.
 _FINALISTS = 3
 # Subspaces, by the distance of the vector as it stands, in which easy vectors are looked for.

@@ -7,11 +7,13 @@ Every clusterer represents each vector by the others and clusters the graph of t
 from unpermute.cluster._base import SelfRepresentationClustering
 from unpermute.cluster._elastic_net import ElasticNetSubspaceClustering
 from unpermute.cluster._omp import OMPSubspaceClustering
+from unpermute.cluster._shape_interaction import ShapeInteractionClustering
 from unpermute.cluster._ssc import SparseSubspaceClustering
 
 __all__ = [
     "ElasticNetSubspaceClustering",
     "OMPSubspaceClustering",
     "SelfRepresentationClustering",
+    "ShapeInteractionClustering",
     "SparseSubspaceClustering",
 ]

@@ -23,12 +23,14 @@ class SelfRepresentationClustering(ClusterMixin, BaseEstimator):
     """Base of clusterers that represent every vector by the others.
 
     A subclass says how in ``_self_representation(X)``, which returns a csr_array whose row j
-    represents vector j, and has the parameters `n_clusters`, `keep` and `random_state`.
+    represents vector j, and has the parameters `n_clusters`, `keep`, `min_size` and
+    `random_state`.
     """
 
     _parameter_constraints: ClassVar[dict] = {
         "n_clusters": [None, Interval(Integral, 1, None, closed="left")],
         "keep": [Interval(Real, 0, 1, closed="right")],
+        "min_size": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
 
@@ -51,13 +53,19 @@ class SelfRepresentationClustering(ClusterMixin, BaseEstimator):
         X = validate_vectors(self, X, min_vectors=2)
         check_n_subspaces(self.n_clusters, len(X), name="n_clusters")
         with one_blas_thread():
-            self.coefficients_ = self._self_representation(X)
-            self.affinity_matrix_ = affinity(self.coefficients_, keep=self.keep)
-            self.labels_, self.eigenvalues_ = spectral_clusters(
-                self.affinity_matrix_, self.n_clusters, random_state=self.random_state
-            )
+            self._cluster(X)
         self.n_clusters_ = int(self.labels_.max()) + 1
         return self
+
+    def _cluster(self, X):
+        self.coefficients_ = self._self_representation(X)
+        self.affinity_matrix_ = affinity(self.coefficients_, keep=self.keep)
+        self.labels_, self.eigenvalues_ = spectral_clusters(
+            self.affinity_matrix_,
+            self.n_clusters,
+            min_size=self.min_size,
+            random_state=self.random_state,
+        )
 
     @abstractmethod
     def _self_representation(self, X):

@@ -35,6 +35,8 @@ class ElasticNetSubspaceClustering(SelfRepresentationClustering):
         Weight of fit against sparsity; above 1, where the first coefficients appear.
     keep : float in (0, 1], default=1.0
         Of every vector keep the largest coefficients that reach this share of their l1 norm.
+    min_size : int, default=1
+        Clusters with fewer vectors are split off, a few at most; theirs join the nearest cluster.
     n_jobs : int, optional
         Threads, as in joblib. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -83,6 +85,7 @@ class ElasticNetSubspaceClustering(SelfRepresentationClustering):
         l1_ratio=0.95,
         alpha=50.0,
         keep=1.0,
+        min_size=1,
         n_jobs=None,
         random_state=None,
     ):
@@ -90,6 +93,7 @@ class ElasticNetSubspaceClustering(SelfRepresentationClustering):
         self.l1_ratio = l1_ratio
         self.alpha = alpha
         self.keep = keep
+        self.min_size = min_size
         self.n_jobs = n_jobs
         self.random_state = random_state
 

@@ -47,6 +47,8 @@ class OMPSubspaceClustering(SelfRepresentationClustering):
         A vector is represented when its residual is no longer than this (unit vectors).
     keep : float in (0, 1], default=1.0
         Of every vector keep the largest coefficients that reach this share of their l1 norm.
+    min_size : int, default=1
+        Clusters with fewer vectors are split off, a few at most; theirs join the nearest cluster.
     n_jobs : int, optional
         Threads, as in joblib. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -94,6 +96,7 @@ class OMPSubspaceClustering(SelfRepresentationClustering):
         max_nonzeros=10,
         tol=1e-6,
         keep=1.0,
+        min_size=1,
         n_jobs=None,
         random_state=None,
     ):
@@ -101,6 +104,7 @@ class OMPSubspaceClustering(SelfRepresentationClustering):
         self.max_nonzeros = max_nonzeros
         self.tol = tol
         self.keep = keep
+        self.min_size = min_size
         self.n_jobs = n_jobs
         self.random_state = random_state
 

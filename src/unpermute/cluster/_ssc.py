@@ -43,6 +43,8 @@ class SparseSubspaceClustering(SelfRepresentationClustering):
         sets the penalties of the iteration, as in the authors' code.
     keep : float in (0, 1], default=1.0
         Of every vector keep the largest coefficients that reach this share of their l1 norm.
+    min_size : int, default=1
+        Clusters with fewer vectors are split off, a few at most; theirs join the nearest cluster.
     affine : bool, default=False
         Whether coefficients must sum to one (affine subspaces, motion data).
     tol : float, default=2e-3
@@ -99,6 +101,7 @@ class SparseSubspaceClustering(SelfRepresentationClustering):
         *,
         alpha=20.0,
         keep=1.0,
+        min_size=1,
         affine=False,
         tol=2e-3,
         max_iter=3000,
@@ -107,6 +110,7 @@ class SparseSubspaceClustering(SelfRepresentationClustering):
         self.n_clusters = n_clusters
         self.alpha = alpha
         self.keep = keep
+        self.min_size = min_size
         self.affine = affine
         self.tol = tol
         self.max_iter = max_iter

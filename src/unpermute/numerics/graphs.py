@@ -18,6 +18,8 @@ __all__ = [
     "affinity",
     "average_walk",
     "estimate_n_clusters",
+    "normalised",
+    "normalised_cut",
     "spectral_clusters",
     "spectral_embedding",
 ]
@@ -27,6 +29,8 @@ _DENSE_SIZE = 1500
 # Eigenvalues closer than this are equal: rounding must not choose between components.
 _EQUAL = 1e-10
 _KMEANS_STARTS = 20
+# Groups too small to count that may be split off beside the others.
+_SMALL_GROUPS = 5
 # Rows of the embedding, of length 1, that agree to so many decimals coincide: k-means would
 # otherwise split rounding errors when there is nothing else to split.
 _DECIMALS = 8
@@ -87,6 +91,22 @@ def affinity(coefficients, *, keep=1.0):
     largest = C.max(axis=1).toarray()
     C.data /= np.repeat(largest, np.diff(C.indptr))
     return sparse.csr_array(C + C.T)
+
+
+def normalised(W):
+    """Dense affinities divided by the roots of the degrees, ``D^{-1/2} W D^{-1/2}``."""
+    degrees = W.sum(axis=1)
+    roots = np.sqrt(np.where(degrees > 0, degrees, 1.0))
+    return W / np.outer(roots, roots)
+
+
+def normalised_cut(W, labels):
+    """Share of the affinities of every group that lead out of it, summed over the groups."""
+    degrees = W.sum(axis=1)
+    groups = sparse.csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))))
+    inside = (groups * (groups @ W)).sum(axis=1)
+    volume = groups @ degrees
+    return float(np.sum(1.0 - inside / np.where(volume > 0, volume, 1.0)))
 
 
 def spectral_embedding(W, n_components, *, random_state=None):
@@ -169,7 +189,9 @@ def estimate_n_clusters(eigenvalues):
     return int(first) + 1 if gaps[first] >= _STANDS_OUT * gaps[second] > 0 else 1
 
 
-def spectral_clusters(W, n_clusters=None, *, max_clusters=50, random_state=None):
+def spectral_clusters(
+    W, n_clusters=None, *, min_size=1, max_clusters=50, random_state=None
+):  # fmt: skip
     """Normalised spectral clustering of Ng, Jordan and Weiss [1]_.
 
     Relaxes the normalised cut: the eigenvectors of the `n_clusters` smallest eigenvalues of the
@@ -183,6 +205,9 @@ def spectral_clusters(W, n_clusters=None, *, max_clusters=50, random_state=None)
     n_clusters : int, optional
         Number of groups; None asks :func:`estimate_n_clusters`. If fewer can be told apart, there
         are fewer, with a warning.
+    min_size : int, default=1
+        Groups with fewer vertices are split off if others remain, a few at most; their vertices
+        join the group they have the largest affinity to.
     max_clusters : int, default=50
         Most groups to consider then; never more than one per two vertices.
     random_state : int, RandomState instance or None, default=None
@@ -203,13 +228,26 @@ def spectral_clusters(W, n_clusters=None, *, max_clusters=50, random_state=None)
     n = W.shape[0]
     random_state = check_random_state(random_state)
     considered = max(1, min(max_clusters, n // 2)) if n_clusters is None else n_clusters
-    eigenvalues, vectors = spectral_embedding(W, min(considered + 1, n), random_state=random_state)
+    spare = _SMALL_GROUPS if min_size > 1 else 0
+    eigenvalues, vectors = spectral_embedding(
+        W, min(considered + spare + 1, n), random_state=random_state
+    )
+    vectors = vectors * (eigenvalues < 1.0 - _EQUAL)
     if n_clusters is None:
-        n_clusters = estimate_n_clusters(eigenvalues)
+        n_clusters = estimate_n_clusters(eigenvalues[: considered + 1])
     if n_clusters == 1:
         return np.zeros(n, dtype=np.int64), eigenvalues
-    rows = _unit_rows(vectors[:, :n_clusters] * (eigenvalues[:n_clusters] < 1.0 - _EQUAL))
-    return _by_appearance(_cluster_rows(rows, n_clusters, random_state)), eigenvalues
+    labels = _cluster_rows(_unit_rows(vectors[:, :n_clusters]), n_clusters, random_state)
+    for count in range(n_clusters, n_clusters + spare + 1):
+        more = labels
+        if count > n_clusters:
+            more = _cluster_rows(_unit_rows(vectors[:, :count]), count, random_state)
+        sizes = np.bincount(more)
+        largest = np.argsort(-sizes, kind="stable")[:n_clusters]
+        if sizes[largest[-1]] >= min_size:
+            labels = _join(W, more, largest)
+            break
+    return _by_appearance(labels), eigenvalues
 
 
 def _unit_rows(vectors):
@@ -230,6 +268,13 @@ def _cluster_rows(rows, n_clusters, random_state):
     if len(distinct) <= n_clusters:
         return labels
     return KMeans(n_clusters, n_init=_KMEANS_STARTS, random_state=random_state).fit_predict(rows)
+
+
+def _join(W, labels, kept):
+    """Give vertices outside the kept groups to the group with the largest affinity."""
+    affinities = np.stack([W @ (labels == k).astype(float) for k in kept], axis=1)
+    own = labels[:, None] == np.asarray(kept)
+    return np.where(own.any(axis=1), own.argmax(axis=1), affinities.argmax(axis=1))
 
 
 def _keep_largest(C, keep):

@@ -29,6 +29,7 @@ from unpermute._validation import (
 from unpermute.classify._elimination import elimination_distances
 from unpermute.numerics.parallel import map_blocks, one_blas_thread
 from unpermute.numerics.subspaces import BASIS_METHODS
+from unpermute.pmsdr._contrast import contrasts
 from unpermute.pmsdr._distances import distances_as_they_stand, fill_missing
 from unpermute.pmsdr._exemplars import exemplar_count, learn_from_exemplars
 from unpermute.pmsdr._learn import Given, Learner, log
@@ -126,7 +127,11 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     ranks_ : ndarray of shape (n_subspaces,)
         Their dimensions.
     noise_scale_ : float
-        Standard deviation of the noise of an entry.
+        Standard deviation of the noise of an entry; if `by_contrast_`, for vectors of contrast 1.
+    by_contrast_ : bool
+        Whether vectors are judged in units of their contrast, the standard deviation of their
+        entries: where no common noise explains the clean ones, and `n_subspaces` and `rank` are
+        given. Affine subspaces are then represented by their linear hulls.
     offset_ : float
         New vectors whose score is below it count as permuted.
     n_exemplars_ : int
@@ -266,7 +271,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         with one_blas_thread():
             learned = self._learn(X)
             mask, labels = nearest = self._nearest(X)
-            if not self.refine:
+            if learned.is_final:
                 mask, labels = learned.mask, learned.labels
                 # Vectors that are neither permuted nor clustered have no order.
                 labels = np.where((labels < 0) & ~mask, nearest[1], labels)
@@ -373,7 +378,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         self.ranks_ = np.array([basis.shape[1] for basis in self.bases_])
         self.noise_scale_, self.offset_ = learned.noise, learned.offset
         self.n_exemplars_ = len(X) if size is None else size
-        self._peers = learned.peers
+        self._peers, self._contrasted = learned.peers, learned.contrasted
+        self.by_contrast_ = learned.contrasted is not None
         if learned.classifier is not None:
             self.classifier_ = learned.classifier
         if self.refine:
@@ -400,6 +406,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         def judge(start, stop):
             block, part = X[start:stop], slice(start, stop)
             distances = distances_as_they_stand(block, self.bases_, self.offsets_)
+            if self.by_contrast_:
+                distances /= contrasts(block)[:, None]
             scores[part], nearest[part] = -distances.min(axis=1), distances.argmin(axis=1)
             movable[part] = ~has_no_order(block)
 
@@ -445,12 +453,13 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             noise_scale=self.noise_scale_,
             seed=self._seed,
             n_jobs=self.n_jobs,
+            units=contrasts(X) if self.by_contrast_ else None,
         )
 
     def _classify(self, Y):
         """Stage 3: subspace of every permuted vector, or None where the recovery shall tell."""
         if self.classifier == "recovery":
-            return None
+            return self._contrasted.classify(Y, n_jobs=self.n_jobs) if self.by_contrast_ else None
         if self.classifier == "elimination":
             distances = elimination_distances(Y, self.bases_, self.offsets_, n_jobs=self.n_jobs)
             return distances.argmin(axis=1)

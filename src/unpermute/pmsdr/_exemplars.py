@@ -68,7 +68,7 @@ def learn_from_exemplars(X, given, size):
     noise, limit = _noise_and_limit(X[pool], bases, offsets, sizes, refiner.limit(), rounding)
     log(given, "refine: %d subspaces of ranks %s", len(bases), [b.shape[1] for b in bases])
     nothing = np.zeros(0, dtype=np.int64)
-    return Learned(bases, offsets, noise, -limit, None, None, nothing, nothing), exemplars
+    return Learned(bases, offsets, noise, -limit, nothing, nothing), exemplars
 
 
 def _first_fit(X, given):

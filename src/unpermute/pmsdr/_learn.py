@@ -14,6 +14,7 @@ from sklearn.base import clone
 
 from unpermute._validation import check_rank, resolve_contamination
 from unpermute.numerics.subspaces import fit_subspaces
+from unpermute.pmsdr._contrast import Contrasted, learn_by_contrast, noise_is_uneven
 from unpermute.pmsdr._distances import distances_as_they_stand, fill_missing
 from unpermute.pmsdr._peers import Peers, choose_peers, noise_differs
 from unpermute.pmsdr._refine import Refiner
@@ -32,6 +33,8 @@ _CLEAN_DEVIATIONS = 6.0
 _REFINEMENT_STARTS = (0, 600)
 # More vectors tell a common noise from their own; to judge each by all others would take long.
 _FEW = 100
+# A noise that explains a smaller share of the vectors that seemed clean is not that of all.
+_EXPLAINED = 0.25
 # More degrees of freedom than this do not make residuals of few vectors more alike: the subspace
 # itself is known no better.
 _MAX_DEGREES = 500
@@ -67,22 +70,28 @@ class Learned:
         Standard deviation of the noise of an entry.
     offset : float
         Vectors whose score is below it are permuted.
+    mask, labels : ndarray of shape (n_vectors,)
+        Which vectors the detector found permuted, and the clusters of the others (−1: none).
     peers : Peers or None
         Clean vectors that judge the others, where there are few with noise of their own.
     classifier : object
         The user's own, fitted; or None.
-    mask, labels : ndarray of shape (n_vectors,)
-        Which vectors the detector found permuted, and the clusters of the others (−1: none).
+    contrasted : Contrasted or None
+        If given, `noise` and `offset` are in units of the contrast of a vector.
+    is_final : bool
+        Whether `mask` and `labels` are the answer for the vectors that were learned from.
     """
 
     bases: list[np.ndarray]
     offsets: list[np.ndarray]
     noise: float
     offset: float
-    peers: Peers | None
-    classifier: Any
     mask: np.ndarray
     labels: np.ndarray
+    peers: Peers | None = None
+    classifier: Any = None
+    contrasted: Contrasted | None = None
+    is_final: bool = False
 
 
 class Learner:
@@ -115,9 +124,12 @@ class Learner:
         if not self.given.refine:
             noise, offset = self._typical
             return Learned(
-                self.bases, self.offsets, noise, offset, None, self.classifier, mask, labels
-            )
+                self.bases, self.offsets, noise, offset, mask, labels, classifier=self.classifier,
+                is_final=True,
+            )  # fmt: skip
         refiner = self.settle(labels)
+        if self._is_uneven(refiner, labels):
+            return self._learn_by_contrast(mask)
         peers = self._choose_peers(refiner, labels >= 0)
         if self.given.recoverer == "search" and peers is None:
             refiner.add_recovered(
@@ -126,7 +138,7 @@ class Learner:
         bases, offsets = refiner.subspaces.bases, refiner.subspaces.offsets
         log(self.given, "refine: %d subspaces of ranks %s", len(bases), refiner.ranks)
         offset = -refiner.limit() if peers is None else -peers.limit
-        return Learned(bases, offsets, refiner.noise, offset, peers, None, mask, labels)
+        return Learned(bases, offsets, refiner.noise, offset, mask, labels, peers=peers)
 
     def start(self):
         """Stages 1 and 2: which vectors seem permuted, and the clusters of the others."""
@@ -168,9 +180,11 @@ class Learner:
                 f"n_subspaces={n_subspaces} must not exceed the number of vectors taken for"
                 f" clean, {len(X)}; lower n_subspaces or contamination={given.contamination!r}."
             )
+        # A cluster needs more vectors than its subspace has dimensions.
+        min_size = 1 if given.rank is None else int(np.max(given.rank)) + 1 + given.affine
         labels, self.suggested = cluster(
-            X, given.clusterer, n_subspaces, affine=given.affine, seed=given.seed,
-            n_jobs=given.n_jobs,
+            X, given.clusterer, n_subspaces, min_size=min_size, affine=given.affine,
+            seed=given.seed, n_jobs=given.n_jobs,
         )  # fmt: skip
         count = int(labels.max()) + 1
         check_rank(given.rank, X.shape[1], count)
@@ -204,6 +218,35 @@ class Learner:
         )
         refiner.settle()
         return refiner
+
+    def _is_uneven(self, refiner, labels):
+        """Whether vectors are to be judged by their contrast; needs L, r and enough vectors."""
+        given, n_clean = self.given, np.count_nonzero(labels >= 0)
+        if given.n_subspaces is None or np.ndim(given.rank) != 0 or np.isnan(self.X).any():
+            return False
+        if given.rank is None or not isinstance(given.clusterer, str):
+            return False
+        n_dimensions = given.n_subspaces * (given.rank + given.affine)
+        few = given.n_subspaces == 1 and len(self.X) < _FEW
+        if few or 2 * n_dimensions > min(n_clean, self.X.shape[1]):
+            return False
+        distances = refiner.distances_of((refiner.labels >= 0) & ~self.orderly)
+        if np.count_nonzero(np.isfinite(distances)) < _EXPLAINED * n_clean:
+            return True
+        return noise_is_uneven(distances, self.X.shape[1] - given.rank)
+
+    def _learn_by_contrast(self, mask):
+        given = self.given
+        log(given, "refine: the noise differs between vectors, which are judged by their contrast")
+        found = learn_by_contrast(
+            self.X, mask, n_subspaces=given.n_subspaces, rank=given.rank, affine=given.affine,
+            contamination=given.contamination, seed=given.seed, n_jobs=given.n_jobs,
+        )  # fmt: skip
+        offsets = [np.zeros(self.X.shape[1]) for _ in found.bases]
+        return Learned(
+            found.bases, offsets, found.noise, -found.limit, found.mask, found.labels,
+            contrasted=found, is_final=True,
+        )  # fmt: skip
 
     def _choose_peers(self, refiner, seemed_clean):
         """Let few vectors with noise of their own judge each other."""

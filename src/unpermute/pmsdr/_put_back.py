@@ -1,6 +1,7 @@
 """Stages 3 and 4 together: where permuted vectors belong, and what they become."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -54,29 +55,41 @@ class Repaired:
 
 def put_back(
     X, mask, labels, bases, offsets, *, classify, recoverer, output, min_confidence, noise_scale,
-    seed, n_jobs,
+    seed, n_jobs, units=None,
 ):  # fmt: skip
-    """Classify and recover the vectors of `mask`; all others stay as they are."""
+    """Classify and recover the vectors of `mask`; all others stay as they are.
+
+    `units` are lengths, one per vector, in which it is recovered; the noise is in these units.
+    """
     repaired = Repaired.untouched(X, labels)
     rows = np.flatnonzero(mask)
-    options = {
-        "recoverer": recoverer, "output": output, "min_confidence": min_confidence,
-        "noise_scale": noise_scale, "seed": seed,
-    }  # fmt: skip
+    work = _Work(
+        repaired, X, np.ones(len(X)) if units is None else units, bases, offsets, recoverer,
+        output, min_confidence, noise_scale, seed,
+    )  # fmt: skip
+
+    def put_back_block(rows, n_jobs):
+        own = classify(X[rows])
+        if own is None:
+            work.everywhere(rows, n_jobs)
+        else:
+            work.within(rows, own, n_jobs)
+            if units is not None and recoverer == "search":
+                unsure = rows[repaired.confidence[rows] < min_confidence]
+                work.everywhere(unsure, n_jobs, only_certain=True)
+
     if len(rows) <= _BLOCK:
         # Threads inside the block, where progress is seen.
-        _put_back_block(repaired, X, rows, bases, offsets, classify(X[rows]), n_jobs, **options)
+        put_back_block(rows, n_jobs)
         return repaired
 
-    def work(start, stop):
-        block = rows[start:stop]
+    def part(start, stop):
         with on_progress(_ignore):
-            own = classify(X[block])
-            _put_back_block(repaired, X, block, bases, offsets, own, 1, **options)
+            put_back_block(rows[start:stop], 1)
 
     # Functions of the user's own need not stand threads.
     alone = not isinstance(recoverer, str)
-    map_blocks(work, len(rows), block=_BLOCK, stage="recover", n_jobs=1 if alone else n_jobs)
+    map_blocks(part, len(rows), block=_BLOCK, stage="recover", n_jobs=1 if alone else n_jobs)
     return repaired
 
 
@@ -84,40 +97,93 @@ def _ignore(stage, done, total):
     """Progress inside a block is not that of the whole."""
 
 
-def _put_back_block(
-    repaired, X, rows, bases, offsets, own, n_jobs, *, recoverer, output, min_confidence,
-    noise_scale, seed,
-):  # fmt: skip
-    """Recover the vectors `rows`, in the subspaces `own` (None: wherever it works)."""
-    if len(rows) == 0:
-        return
-    found = None
-    max_starts = starts_for(X.shape[1], _MAX_STARTS)
-    if own is None:
+@dataclass(frozen=True)
+class _Work:
+    """What recovering a vector takes; results are entered into `repaired`."""
+
+    repaired: Repaired
+    X: np.ndarray
+    units: np.ndarray
+    bases: list[np.ndarray]
+    offsets: list[np.ndarray]
+    recoverer: Any
+    output: str
+    min_confidence: float
+    noise_scale: float | None
+    seed: int
+
+    def everywhere(self, rows, n_jobs, *, only_certain=False):
+        """Recover vectors wherever it works; perhaps leave alone those where it does not."""
+        if len(rows) == 0:
+            return
         found = recover_everywhere(
-            X[rows], bases, offsets, noise_scale=noise_scale, max_starts=max_starts, seed=seed,
-            n_jobs=n_jobs,
+            self._scaled(rows), self.bases, self.offsets, noise_scale=self.noise_scale,
+            max_starts=starts_for(self.X.shape[1], _MAX_STARTS), seed=self.seed, n_jobs=n_jobs,
         )  # fmt: skip
-        own = found.labels
-    repaired.labels[rows] = own
-    for k in np.unique(own):
-        mine = np.flatnonzero(own == k)
-        problem = RecoveryProblem(
-            X[rows[mine]], bases[k], offsets[k], np.zeros(X.shape[1], dtype=np.int64),
-            noise_scale=noise_scale, max_starts=max_starts, seed=seed, n_jobs=n_jobs,
+        for k in np.unique(found.labels):
+            mine = np.flatnonzero(found.labels == k)
+            problem = self._problem(rows[mine], k, n_jobs)
+            result = self._result(problem, found, mine)
+            certain = result.confidence >= self.min_confidence
+            fallback = None
+            if self.output == "subspace":
+                fallback = _fallback(problem, found, mine, self.bases, self.offsets)
+            chosen = certain if only_certain else np.ones(len(mine), dtype=bool)
+            self._enter(rows[mine], k, result, problem, fallback, chosen)
+
+    def within(self, rows, own, n_jobs):
+        """Recover every vector in its own subspace."""
+        for k in np.unique(own):
+            mine = rows[own == k]
+            problem = self._problem(mine, k, n_jobs)
+            result = self._result(problem)
+            self._enter(mine, k, result, problem, None, np.ones(len(mine), dtype=bool))
+
+    def _scaled(self, rows):
+        return self.X[rows] / self.units[rows, None]
+
+    def _problem(self, rows, k, n_jobs):
+        return RecoveryProblem(
+            self._scaled(rows), self.bases[k], self.offsets[k],
+            np.zeros(self.X.shape[1], dtype=np.int64), noise_scale=self.noise_scale,
+            max_starts=starts_for(self.X.shape[1], _MAX_STARTS), seed=self.seed, n_jobs=n_jobs,
         )  # fmt: skip
-        if found is not None and recoverer == "search":
-            solution = RecoverySolution(
-                found.coefficients[mine, : bases[k].shape[1]], found.certain[mine]
-            )
-            result = finish(problem, solution)
+
+    def _result(self, problem, found=None, mine=slice(None)):
+        """Finish what the search found in all subspaces, or recover in the problem's own."""
+        if self.recoverer != "search":
+            return _recover(problem, self.recoverer)
+        if found is None:
+            # Certified at once, or left for a search everywhere.
+            found = recover_everywhere(
+                problem.Y, [problem.basis], [problem.offset], noise_scale=problem.noise_scale,
+                max_starts=0 if np.any(self.units != 1.0) else problem.max_starts,
+                seed=problem.seed, n_jobs=problem.n_jobs,
+            )  # fmt: skip
+        rank = problem.basis.shape[1]
+        return finish(
+            problem, RecoverySolution(found.coefficients[mine, :rank], found.certain[mine])
+        )
+
+    def _enter(self, rows, k, result, problem, fallback, chosen):
+        """Write the chosen vectors of subspace k into the result."""
+        repaired, certain = self.repaired, result.confidence >= self.min_confidence
+        unit, settled = self.units[rows, None], rows[certain & chosen]
+        moved = np.take_along_axis(self.X[rows], result.permutations, axis=1)
+        repaired.labels[rows[chosen]] = k
+        repaired.confidence[rows[chosen]] = result.confidence[chosen]
+        repaired.entry_confidence[rows[chosen]] = result.entry_confidence[chosen]
+        repaired.permutations[settled] = result.permutations[certain & chosen]
+        if self.output == "values":
+            repaired.X[settled] = moved[certain & chosen]
+            return
+        if self.output == "subspace":
+            fitted = result.fitted
+            if fallback is not None:
+                fitted = np.where(certain[:, None], fitted, fallback)
         else:
-            result = _recover(problem, recoverer)
-        certain = result.confidence >= min_confidence
-        fallback = None
-        if found is not None and output == "subspace":
-            fallback = _fallback(problem, found, mine, bases, offsets)
-        _enter(repaired, rows[mine], result, certain, output, problem, fallback)
+            fitted = _blend(problem, result, certain, moved / unit)
+        repaired.X[rows[chosen]] = (fitted * unit)[chosen]
 
 
 def _recover(problem, recoverer):
@@ -131,23 +197,6 @@ def _recover(problem, recoverer):
     if isinstance(recoverer, str):
         return recover_vectors(problem.Y, problem.basis, method=recoverer, **options)
     return recoverer(problem.Y, problem.basis, **options)
-
-
-def _enter(repaired, rows, result, certain, output, problem, fallback):
-    """Write the vectors of one subspace into the result."""
-    moved = np.take_along_axis(problem.Y, result.permutations, axis=1)
-    repaired.confidence[rows] = result.confidence
-    repaired.entry_confidence[rows] = result.entry_confidence
-    repaired.permutations[rows[certain]] = result.permutations[certain]
-    if output == "values":
-        repaired.X[rows[certain]] = moved[certain]
-    elif output == "subspace":
-        fitted = result.fitted
-        if fallback is not None:
-            fitted = np.where(certain[:, None], fitted, fallback)
-        repaired.X[rows] = fitted
-    else:
-        repaired.X[rows] = _blend(problem, result, certain, moved)
 
 
 def _fallback(problem, found, mine, bases, offsets):

@@ -45,7 +45,7 @@ def detect(X, detector, contamination, *, n_jobs):
     return mask
 
 
-def cluster(X, clusterer, n_subspaces, *, affine, seed, n_jobs):
+def cluster(X, clusterer, n_subspaces, *, min_size, affine, seed, n_jobs):
     """Stage 2, first half: labels from 0 without gaps, -1 where the clusterer gives none.
 
     Also returns other numbers of clusters that the gaps of the graph's spectrum suggest.
@@ -54,7 +54,7 @@ def cluster(X, clusterer, n_subspaces, *, affine, seed, n_jobs):
         return np.zeros(len(X), dtype=np.int64), []
     given = {} if n_subspaces is None else {"n_clusters": n_subspaces}
     if isinstance(clusterer, str):
-        clusterer = CLUSTERERS[clusterer](random_state=seed).set_params(**given)
+        clusterer = CLUSTERERS[clusterer](min_size=min_size, random_state=seed).set_params(**given)
         if "n_jobs" in clusterer.get_params():
             clusterer.set_params(n_jobs=n_jobs)
         # Lengths say nothing about which linear subspace a vector lies in.

@@ -1,0 +1,195 @@
+r"""Real data: vectors whose noise grows with their contrast.
+
+The distance of a face in the dark, or of a point that hardly moves, from its subspace says little
+until it is compared with what a permutation could change: the standard deviation of the vector's
+entries, its contrast. Where no common noise explains the clean vectors, all are divided by their
+contrast (a linear subspace does not mind), clustered by the shape interaction matrix, and judged by
+their distances from subspaces they did not shape, in turn until the selection no longer changes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unpermute._validation import resolve_contamination
+from unpermute.cluster import ShapeInteractionClustering
+from unpermute.detect._self_representation import split_log_scores
+from unpermute.numerics.elimination import eliminate, elimination_schedule
+from unpermute.pmsdr._refine import fit_members, relative_distances
+
+__all__ = ["Contrasted", "contrasts", "learn_by_contrast", "noise_is_uneven"]
+
+# Distances of clean vectors that spread so many times more than those of a common noise.
+_UNEVEN = 2.5
+_MAX_ROUNDS = 6
+# Distances so many times smaller than the median do not differ.
+_CLOSE = 4.0
+# A vector that the detector trusts is left out of the fit only this many times beyond the limit.
+_UNUSUAL = 1.5
+# Shares of the entries that the classification retains.
+_RETAINED, _COORDINATES_OF = (0.3, 0.5, 0.7), 0.5
+# Share of the entries that count as independent when distances are weighed against coordinates.
+_INDEPENDENT = 0.05
+# Degrees of freedom of the t distribution of coordinates.
+_TAILS = 4.0
+
+
+@dataclass(frozen=True)
+class Contrasted:
+    """Linear subspaces of vectors divided by their contrasts.
+
+    Attributes
+    ----------
+    bases : list of ndarray of shape (n_features, rank)
+    means, covariances : list of ndarray
+        Of the coordinates of the clean vectors of every subspace, not divided.
+    noise : float
+        Typical distance of a clean vector, per entry, in units of its contrast.
+    limit : float
+        Distances above it are those of permuted vectors.
+    mask, labels : ndarray of shape (n_vectors,)
+        Which vectors are permuted, and the subspaces of the others (−1: permuted).
+    """
+
+    bases: list[np.ndarray]
+    means: list[np.ndarray]
+    covariances: list[np.ndarray]
+    noise: float
+    limit: float
+    mask: np.ndarray
+    labels: np.ndarray
+
+    def classify(self, Y, *, n_jobs=None):
+        """Return the subspaces of permuted vectors, as they were observed.
+
+        Algorithm 2 with several shares of the entries retained (few where most of them moved, many
+        where subspaces are similar), and how usual the coordinates are: a motion of lower rank has
+        a direction to spare, in which points of another would lie far out. A t distribution with
+        few degrees of freedom says how usual.
+        """
+        units = contrasts(Y)
+        costs = np.empty((len(Y), len(self.bases)))
+        for k, basis in enumerate(self.bases):
+            logs = []
+            for share in _RETAINED:
+                schedule = elimination_schedule(*basis.shape, retain_ratio=share, max_steps=20)
+                scaled = Y / units[:, None]
+                fit = eliminate(scaled, basis, schedule, stage="classify", n_jobs=n_jobs)
+                logs.append(np.log(np.maximum(fit[1], 1e-300)))
+                if share == _COORDINATES_OF:
+                    coordinates = fit[0] * units[:, None]
+            distance = _INDEPENDENT * Y.shape[1] * np.mean(logs, axis=0)
+            costs[:, k] = distance + self._unusual(coordinates, k)
+        return costs.argmin(axis=1)
+
+    def _unusual(self, coordinates, k):
+        """Minus the log-density of coordinates, up to a constant."""
+        centred, covariance = coordinates - self.means[k], self.covariances[k]
+        squares = np.sum(centred * np.linalg.solve(covariance, centred.T).T, axis=1)
+        weight = 0.5 * (_TAILS + len(covariance))
+        volume = 0.5 * np.linalg.slogdet(covariance)[1]
+        return volume + weight * np.log1p(squares / _TAILS)
+
+
+def contrasts(X):
+    """Standard deviation of the entries of every vector; 1 where they are all equal."""
+    deviations = np.nanstd(X, axis=1)
+    return np.where(deviations > 0, deviations, 1.0)
+
+
+def noise_is_uneven(distances, n_degrees):
+    """Whether clean vectors lie at distances that a common noise does not explain.
+
+    The logarithm of a χ variable with d degrees of freedom has the standard deviation 1/√(2d);
+    the quartiles of a normal variable are 1.349 standard deviations apart.
+    """
+    finite = distances[np.isfinite(distances) & (distances > 0)]
+    if len(finite) == 0:
+        return False
+    lower, upper = np.quantile(np.log(finite), [0.25, 0.75])
+    return bool(upper - lower > _UNEVEN * 1.349 / np.sqrt(2.0 * n_degrees))
+
+
+def learn_by_contrast(X, mask, *, n_subspaces, rank, affine, contamination, seed, n_jobs):
+    """Cluster the clean vectors and select them again, until the selection stays.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_vectors, n_features)
+        Vectors without missing entries.
+    mask : ndarray of shape (n_vectors,)
+        Vectors that seem permuted.
+    n_subspaces, rank : int
+        As given.
+    affine : bool
+        Whether the subspaces have an offset; they are then clustered as such, and spanned by their
+        linear hulls, of one more dimension.
+    contamination : "auto", float or int
+        Share or number of permuted vectors.
+    seed : int
+        Seeds k-means.
+    n_jobs : int or None
+        Threads.
+
+    Returns
+    -------
+    Contrasted
+    """
+    scaled = X / contrasts(X)[:, None]
+    clusterer = ShapeInteractionClustering(
+        n_subspaces, rank, affine=affine, min_size=rank + 2, n_jobs=n_jobs, random_state=seed
+    )
+    ranks, left_out, seen = [rank + affine] * n_subspaces, mask, set()
+    for _ in range(_MAX_ROUNDS):
+        seen.add(left_out.tobytes())
+        labels = np.full(len(X), -1)
+        labels[~left_out] = clusterer.fit_predict(X[~left_out])
+        subspaces = fit_members(scaled, labels, ranks, method="svd", affine=False)
+        distances = relative_distances(scaled, subspaces, labels, X.shape[1])
+        nearest = distances.min(axis=1)
+        if contamination == "auto":
+            limit = _limit(nearest)
+            # Without those that are merely unusual the subspaces would be too small.
+            updated = nearest > limit * np.where(mask, 1.0, _UNUSUAL)
+        else:
+            count = resolve_contamination(contamination, len(X))
+            limit, updated = _farthest(nearest, count)
+        if updated.tobytes() in seen:
+            break
+        left_out = updated
+    far = nearest > limit if contamination == "auto" else left_out
+    # Members keep their clusters: motions of lower rank than others lie near several subspaces.
+    labels = np.where(labels >= 0, labels, distances.argmin(axis=1))
+    noise = float(np.median(nearest[~far]))
+    labels = np.where(far, -1, labels)
+    means, covariances = _coordinates(X, labels, subspaces.bases)
+    return Contrasted(subspaces.bases, means, covariances, noise, limit, far, labels)
+
+
+def _coordinates(X, labels, bases):
+    """Means and covariances of the coordinates of every subspace's vectors."""
+    means, covariances = [], []
+    for k, basis in enumerate(bases):
+        coordinates = X[labels == k] @ basis
+        ridge = 1e-9 * np.mean(coordinates**2) * basis.shape[1]
+        means.append(coordinates.mean(axis=0))
+        # A direction in which all agree is known up to rounding.
+        covariances.append(np.cov(coordinates.T, bias=True) + ridge * np.eye(basis.shape[1]))
+    return means, covariances
+
+
+def _limit(distances):
+    """Distance that splits the usual from the larger ones."""
+    closeness = 1.0 / np.maximum(distances, np.median(distances) / _CLOSE)
+    split = split_log_scores(closeness / np.mean(closeness))[1] * np.mean(closeness)
+    return float(1.0 / max(split, 1e-300))
+
+
+def _farthest(distances, count):
+    """A limit for the `count` largest distances, and which they are."""
+    far = np.zeros(len(distances), dtype=bool)
+    if count == 0:
+        return np.inf, far
+    order = np.argsort(distances, kind="stable")
+    far[order[-count:]] = True
+    return float(np.mean(distances[order[[-count - 1, -count]]])), far
