@@ -24,6 +24,8 @@ _UNEVEN = 2.5
 _MAX_ROUNDS = 6
 # Distances so many times smaller than the median do not differ.
 _CLOSE = 4.0
+# A vector that would turn a subspace more than this is not near it.
+_MAX_LEVERAGE = 1.0
 # A vector that the detector trusts is left out of the fit only this many times beyond the limit.
 _UNUSUAL = 1.5
 # Shares of the entries that the classification retains.
@@ -145,19 +147,20 @@ def learn_by_contrast(X, mask, *, n_subspaces, rank, affine, contamination, seed
         labels = np.full(len(X), -1)
         labels[~left_out] = clusterer.fit_predict(X[~left_out])
         subspaces = fit_members(scaled, labels, ranks, method="svd", affine=False)
-        distances = relative_distances(scaled, subspaces, labels, X.shape[1])
+        distances = relative_distances(
+            scaled, subspaces, labels, X.shape[1], max_leverage=_MAX_LEVERAGE
+        )
         nearest = distances.min(axis=1)
         if contamination == "auto":
             limit = _limit(nearest)
+            far = nearest > limit
             # Without those that are merely unusual the subspaces would be too small.
-            updated = nearest > limit * np.where(mask, 1.0, _UNUSUAL)
+            left_out = nearest > limit * np.where(mask, 1.0, _UNUSUAL)
         else:
-            count = resolve_contamination(contamination, len(X))
-            limit, updated = _farthest(nearest, count)
-        if updated.tobytes() in seen:
+            limit, far = _farthest(nearest, resolve_contamination(contamination, len(X)))
+            left_out = far
+        if left_out.tobytes() in seen:
             break
-        left_out = updated
-    far = nearest > limit if contamination == "auto" else left_out
     # Members keep their clusters: motions of lower rank than others lie near several subspaces.
     labels = np.where(labels >= 0, labels, distances.argmin(axis=1))
     noise = float(np.median(nearest[~far]))

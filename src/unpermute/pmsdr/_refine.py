@@ -71,7 +71,7 @@ def fit_members(X, labels, ranks, *, method, affine):
     return Subspaces(bases, offsets, spreads)
 
 
-def relative_distances(X, subspaces, labels, n_features):
+def relative_distances(X, subspaces, labels, n_features, *, max_leverage=np.inf):
     """Root mean square residual per degree of freedom, corrected for the vector's own influence.
 
     Parameters
@@ -82,6 +82,8 @@ def relative_distances(X, subspaces, labels, n_features):
         Subspace whose fit a vector took part in; −1: none.
     n_features : int
         Number of entries of a vector, however many coordinates are given.
+    max_leverage : float
+        Largest leverage that excuses the distance of a vector that did not take part.
 
     Returns
     -------
@@ -98,7 +100,7 @@ def relative_distances(X, subspaces, labels, n_features):
             scores = np.hstack([scores, np.ones((len(X), 1))])
         leverage = np.einsum("ij,jk,ik->i", scores, spread, scores)
         member = labels == k
-        variance = np.where(member, 1.0 - leverage, 1.0 + leverage)
+        variance = np.where(member, 1.0 - leverage, 1.0 + np.minimum(leverage, max_leverage))
         degrees = n_features - basis.shape[1]
         distances[:, k] = residual / np.sqrt(degrees * np.maximum(variance, 1e-6))
         distances[member & (leverage > _MAX_LEVERAGE), k] = np.inf
