@@ -16,6 +16,7 @@ from unpermute.metrics import (
     undetected_outlier_ratio,
 )
 from unpermute.pmsdr import PMSDR
+from unpermute.pmsdr._contrast import contrasts, known_subspaces
 from unpermute.pmsdr._put_back import put_back
 
 __all__ = [
@@ -129,15 +130,23 @@ def score_pipeline(name, model, draw, *, rank=None):
     return scores
 
 
-def score_true_bases(name, draw, *, retain_ratio=0.5, max_steps=50, seed=0):
-    """Classify and recover the permuted vectors of a draw in its true bases: CE_gt and RE_gt."""
+def score_true_bases(name, draw, *, retain_ratio=0.5, max_steps=50, seed=0, by_contrast=False):
+    """Classify and recover the permuted vectors of a draw in its true bases: CE_gt and RE_gt.
+
+    With `by_contrast` as for real data, whose noise differs; which vectors are permuted is known.
+    """
     offsets = [np.zeros(len(basis)) for basis in draw.bases]
+    ours = name == DEFAULT
+    units = contrasts(draw.X) if by_contrast and ours else np.ones(len(draw.X))
+    noise = _clean_noise(draw, units) if ours else None
 
     def by_elimination(Y):
         options = {"retain_ratio": retain_ratio, "max_steps": max_steps}
         return elimination_distances(Y, draw.bases, offsets, **options).argmin(axis=1)
 
-    ours = name == DEFAULT
+    def by_default(Y):
+        return known_subspaces(draw.X, draw.outlier_mask, draw.bases).classify(Y)
+
     repaired, seconds = timed(
         put_back,
         draw.X,
@@ -145,13 +154,14 @@ def score_true_bases(name, draw, *, retain_ratio=0.5, max_steps=50, seed=0):
         draw.labels,
         draw.bases,
         offsets,
-        classify=(lambda Y: None) if ours else by_elimination,
+        classify=(by_default if by_contrast else lambda Y: None) if ours else by_elimination,
         recoverer="search" if ours else "lsrf",
         output="values" if ours else "subspace",
         min_confidence=0.95,
-        noise_scale=_clean_noise(draw) if ours else None,
+        noise_scale=noise,
         seed=seed,
         n_jobs=None,
+        units=units if by_contrast and ours else None,
     )
     error = recovery_error(draw.X_clean, repaired.X, mask=draw.outlier_mask)
     wrong = outlier_classification_error(
@@ -175,11 +185,12 @@ def _errors(X, draw, rank):
         )
 
 
-def _clean_noise(draw):
+def _clean_noise(draw, units):
     """Typical residual of a clean vector's entry, as a fit with these bases would measure it."""
     residuals = []
     for k, basis in enumerate(draw.bases):
-        vectors = draw.X[(draw.labels == k) & ~draw.outlier_mask]
+        mine = (draw.labels == k) & ~draw.outlier_mask
+        vectors = draw.X[mine] / units[mine, None]
         rest = vectors - (vectors @ basis) @ basis.T
         residuals.extend(np.linalg.norm(rest, axis=1) / np.sqrt(len(basis)))
     return float(np.median(residuals))

@@ -21,7 +21,6 @@ from unpermute.experiments._methods import (
     DEFAULT,
     PAPER,
     SUBSPACE,
-    default_method,
     score_pipeline,
     timed,
 )
@@ -59,7 +58,7 @@ def run(setting, seed, data_home):
     draw = motion.draw_sequence(setting["sequence"], seed, data_home)
     n_motions, n_outliers = len(draw.bases), int(draw.outlier_mask.sum())
     paper = motion.paper_motion_method(n_motions, seed)
-    ours = default_method(n_motions, motion.RANK, n_outliers, seed)
+    ours = motion.our_motion_method(n_motions, n_outliers, seed)
     found = [*score_pipeline(PAPER, paper, draw), *score_pipeline(DEFAULT, ours, draw)]
     found = [m for m in found if m.metric in ("RE_whole", "RE_recon")]
     for name, X, seconds in chain(_convex(draw, paper.labels_), _kernel(draw, paper.labels_)):

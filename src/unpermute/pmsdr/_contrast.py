@@ -15,9 +15,10 @@ from unpermute._validation import resolve_contamination
 from unpermute.cluster import ShapeInteractionClustering
 from unpermute.detect._self_representation import split_log_scores
 from unpermute.numerics.elimination import eliminate, elimination_schedule
+from unpermute.pmsdr._distances import distances_as_they_stand
 from unpermute.pmsdr._refine import fit_members, relative_distances
 
-__all__ = ["Contrasted", "contrasts", "learn_by_contrast", "noise_is_uneven"]
+__all__ = ["Contrasted", "contrasts", "known_subspaces", "learn_by_contrast", "noise_is_uneven"]
 
 # Distances of clean vectors that spread so many times more than those of a common noise.
 _UNEVEN = 2.5
@@ -164,13 +165,20 @@ def learn_by_contrast(X, mask, *, n_subspaces, rank, affine, contamination, seed
     # Members keep their clusters: motions of lower rank than others lie near several subspaces.
     labels = np.where(labels >= 0, labels, distances.argmin(axis=1))
     noise = float(np.median(nearest[~far]))
-    labels = np.where(far, -1, labels)
-    means, covariances = _coordinates(X, labels, subspaces.bases)
-    return Contrasted(subspaces.bases, means, covariances, noise, limit, far, labels)
+    return _contrasted(X, np.where(far, -1, labels), subspaces.bases, noise, limit)
 
 
-def _coordinates(X, labels, bases):
-    """Means and covariances of the coordinates of every subspace's vectors."""
+def known_subspaces(X, mask, bases):
+    """Return the :class:`Contrasted` of known linear subspaces and permuted vectors."""
+    distances = distances_as_they_stand(X, bases, [np.zeros(X.shape[1])] * len(bases))
+    distances /= contrasts(X)[:, None]
+    labels = np.where(mask, -1, distances.argmin(axis=1))
+    nearest = distances[~mask].min(axis=1)
+    return _contrasted(X, labels, bases, float(np.median(nearest)), float(nearest.max()))
+
+
+def _contrasted(X, labels, bases, noise, limit):
+    """Add means and covariances of the coordinates of every subspace's vectors."""
     means, covariances = [], []
     for k, basis in enumerate(bases):
         coordinates = X[labels == k] @ basis
@@ -178,7 +186,7 @@ def _coordinates(X, labels, bases):
         means.append(coordinates.mean(axis=0))
         # A direction in which all agree is known up to rounding.
         covariances.append(np.cov(coordinates.T, bias=True) + ridge * np.eye(basis.shape[1]))
-    return means, covariances
+    return Contrasted(bases, means, covariances, noise, limit, labels < 0, labels)
 
 
 def _limit(distances):
