@@ -14,17 +14,24 @@ from sklearn.metrics import adjusted_rand_score
 from unpermute.cluster import (
     ElasticNetSubspaceClustering,
     OMPSubspaceClustering,
+    ShapeInteractionClustering,
     SparseSubspaceClustering,
 )
 from unpermute.cluster._omp import orthogonal_matching_pursuit
 from unpermute.cluster._ssc import sparse_self_representation
 
-CLUSTERERS = [SparseSubspaceClustering, ElasticNetSubspaceClustering, OMPSubspaceClustering]
+CLUSTERERS = [
+    SparseSubspaceClustering,
+    ElasticNetSubspaceClustering,
+    OMPSubspaceClustering,
+    ShapeInteractionClustering,
+]
 # More coefficients than dimensions would link subspaces through the noise.
 MODELS = [
     SparseSubspaceClustering(3, random_state=0),
     ElasticNetSubspaceClustering(3, random_state=0),
     OMPSubspaceClustering(3, max_nonzeros=3, random_state=0),
+    ShapeInteractionClustering(3, 3, random_state=0),
 ]
 
 
@@ -253,3 +260,24 @@ def test_unfinished_admm_says_so():
     message = r"stopped at .*, above its tolerance 2e-03; raise max_iter \(now 5\) or lower alpha"
     with pytest.warns(ConvergenceWarning, match=message):
         SparseSubspaceClustering(3, max_iter=5).fit(X)
+
+
+def test_interactions_separate_affine_subspaces_and_find_their_dimensions(seed):
+    X, labels = make_union(seed, n_vectors=30, n_features=20, rank=2, noise=0.01, affine=1.0)
+    model = ShapeInteractionClustering(3, 2, affine=True, random_state=0).fit(X)
+    assert adjusted_rand_score(labels, model.labels_) == 1.0
+    assert model.n_dimensions_ <= 9
+    # The linear hull of an affine subspace has one dimension more.
+    linear = ShapeInteractionClustering(3, 3, random_state=0).fit(X)
+    assert adjusted_rand_score(labels, linear.labels_) == 1.0
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_small_clusters_join_the_others(model):
+    X, labels = make_union(3, n_vectors=20)
+    # Two vectors far from everything: by themselves they would be a cluster.
+    far = np.linalg.qr(np.random.default_rng(0).normal(size=(15, 15)))[0][:1]
+    X = np.vstack([X, far, far])
+    found = model.set_params(min_size=4).fit_predict(X)
+    assert np.bincount(found).min() >= 4
+    assert adjusted_rand_score(labels, found[:-2]) == 1.0

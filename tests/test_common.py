@@ -18,6 +18,7 @@ from unpermute.classify import EliminationClassifier, RecoveryClassifier
 from unpermute.cluster import (
     ElasticNetSubspaceClustering,
     OMPSubspaceClustering,
+    ShapeInteractionClustering,
     SparseSubspaceClustering,
 )
 from unpermute.detect import SelfRepresentationDetector
@@ -36,6 +37,7 @@ EXPECTED_FAILURES = {
     "SparseSubspaceClustering": {},
     "ElasticNetSubspaceClustering": {},
     "OMPSubspaceClustering": {"check_clustering": BLOBS},
+    "ShapeInteractionClustering": {},
     "EliminationClassifier": {},
     "RecoveryClassifier": {},
     "PMSDR": {"check_clustering": BLOBS},
@@ -57,6 +59,7 @@ ESTIMATORS = [
     SparseSubspaceClustering(random_state=0),
     ElasticNetSubspaceClustering(random_state=0),
     OMPSubspaceClustering(random_state=0),
+    ShapeInteractionClustering(random_state=0),
     EliminationClassifier(),
     RecoveryClassifier(random_state=0),
     PMSDR(random_state=0),

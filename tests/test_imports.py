@@ -41,6 +41,7 @@ PROMISED = {
     "unpermute.cluster": [
         "ElasticNetSubspaceClustering",
         "OMPSubspaceClustering",
+        "ShapeInteractionClustering",
         "SparseSubspaceClustering",
     ],
     "unpermute.theory": [

@@ -20,6 +20,8 @@ _L1_RATIO, _ALPHA = 0.9, 750.0
 # Weight of the last coordinate of an affine subspace, in lengths of the vectors: the coefficients
 # of a representation then sum to one.
 _AFFINE_WEIGHT = 20.0
+# Singular values below this share of the largest are rounding.
+_NEGLIGIBLE = 1e-10
 # Share of the interaction alone beside its product with the representation: the graph stays
 # connected where a vector is represented by too few.
 _INTERACTION = 0.3
@@ -41,10 +43,11 @@ class ShapeInteractionClustering(SelfRepresentationClustering):
     Parameters
     ----------
     n_clusters : int, optional
-        Number of subspaces. None takes the largest gap between the eigenvalues of the graph.
+        Number of subspaces. None takes the largest gap between the eigenvalues of the graph
+        of the representation.
     rank : int, optional
         Largest dimension of a subspace (affine ones: without the offset). None tries numbers of
-        dimensions up to half of what the vectors span.
+        dimensions up to all that the vectors span.
     power : float, default=6.0
         Power of the interactions: larger ones separate more, and connect less.
     affine : bool, default=False
@@ -134,14 +137,22 @@ class ShapeInteractionClustering(SelfRepresentationClustering):
     def _cluster(self, X):
         """Cluster the graph of the number of dimensions with the smallest normalised cut."""
         self.coefficients_ = self._self_representation(X)
-        represented = normalised(affinity(self.coefficients_, keep=self.keep).toarray())
-        directions = np.linalg.svd(_lift(X, 1.0) if self.affine else X, full_matrices=False)[0]
+        represented = affinity(self.coefficients_, keep=self.keep)
+        n_clusters = self.n_clusters
+        if n_clusters is None:
+            # Cuts into different numbers of parts cannot be compared.
+            labels, _ = spectral_clusters(represented, random_state=self.random_state)
+            n_clusters = int(labels.max()) + 1
+        represented = normalised(represented.toarray())
+        lifted = _lift(X, 1.0) if self.affine else X
+        directions, values, _ = np.linalg.svd(lifted, full_matrices=False)
+        n_spanned = min(int(np.sum(values > _NEGLIGIBLE * values[0])), len(X) - 1)
         smallest_cut = np.inf
-        for n_dimensions in self._candidates(X):
+        for n_dimensions in self._candidates(n_spanned, n_clusters):
             graph = self._graph(directions[:, :n_dimensions], represented)
             labels, eigenvalues = spectral_clusters(
                 graph,
-                self.n_clusters,
+                n_clusters,
                 min_size=self.min_size,
                 random_state=self.random_state,
             )
@@ -151,15 +162,12 @@ class ShapeInteractionClustering(SelfRepresentationClustering):
                 self.affinity_matrix_ = graph
                 self.labels_, self.eigenvalues_ = labels, eigenvalues
 
-    def _candidates(self, X):
+    def _candidates(self, n_spanned, n_clusters):
         """Numbers of dimensions: one for every subspace and one more, up to the limit."""
-        largest = min(X.shape[0] - 1, X.shape[1] + self.affine)
-        smallest = min((self.n_clusters or 1) + 1, largest)
-        if self.rank is None or self.n_clusters is None:
-            largest = max(largest // 2, smallest)
-        else:
-            limit = self.n_clusters * (self.rank + self.affine)
-            largest = max(min(largest, limit), smallest)
+        largest = max(n_spanned, 1)
+        if self.rank is not None:
+            largest = min(largest, n_clusters * (self.rank + self.affine))
+        smallest = min(n_clusters + 1, largest)
         return np.unique(np.linspace(smallest, largest, _CANDIDATES).round().astype(int))
 
     def _graph(self, directions, represented):

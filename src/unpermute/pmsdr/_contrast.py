@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unpermute._validation import resolve_contamination
+from unpermute.classify._recovery import recover_everywhere
 from unpermute.cluster import ShapeInteractionClustering
 from unpermute.detect._self_representation import split_log_scores
 from unpermute.numerics.elimination import eliminate, elimination_schedule
@@ -30,9 +31,11 @@ _MAX_LEVERAGE = 1.0
 # A vector that the detector trusts is left out of the fit only this many times beyond the limit.
 _UNUSUAL = 1.5
 # Shares of the entries that the classification retains.
-_RETAINED, _COORDINATES_OF = (0.3, 0.5, 0.7), 0.5
+_RETAINED = (0.3, 0.5, 0.7)
+# Subspaces, by these distances, in which a vector is recovered to be classified.
+_PLAUSIBLE = 3
 # Share of the entries that count as independent when distances are weighed against coordinates.
-_INDEPENDENT = 0.05
+_INDEPENDENT = 0.1
 # Degrees of freedom of the t distribution of coordinates.
 _TAILS = 4.0
 
@@ -66,23 +69,23 @@ class Contrasted:
         """Return the subspaces of permuted vectors, as they were observed.
 
         Algorithm 2 with several shares of the entries retained (few where most of them moved, many
-        where subspaces are similar), and how usual the coordinates are: a motion of lower rank has
-        a direction to spare, in which points of another would lie far out. A t distribution with
-        few degrees of freedom says how usual.
+        where subspaces are similar), and, in the nearest few, how usual the coordinates of the
+        recovered vector are: a motion of lower rank has a direction to spare, in which points of
+        another would lie far out. A t distribution with few degrees of freedom says how usual.
         """
-        units = contrasts(Y)
-        costs = np.empty((len(Y), len(self.bases)))
+        units = contrasts(Y)[:, None]
+        scaled = Y / units
+        distances = np.stack([_log_distance(scaled, basis, n_jobs) for basis in self.bases], axis=1)
+        plausible = np.argsort(np.argsort(distances, axis=1), axis=1) < _PLAUSIBLE
+        costs = np.where(plausible, _INDEPENDENT * Y.shape[1] * distances, np.inf)
         for k, basis in enumerate(self.bases):
-            logs = []
-            for share in _RETAINED:
-                schedule = elimination_schedule(*basis.shape, retain_ratio=share, max_steps=20)
-                scaled = Y / units[:, None]
-                fit = eliminate(scaled, basis, schedule, stage="classify", n_jobs=n_jobs)
-                logs.append(np.log(np.maximum(fit[1], 1e-300)))
-                if share == _COORDINATES_OF:
-                    coordinates = fit[0] * units[:, None]
-            distance = _INDEPENDENT * Y.shape[1] * np.mean(logs, axis=0)
-            costs[:, k] = distance + self._unusual(coordinates, k)
+            rows = np.flatnonzero(plausible[:, k])
+            if len(rows) > 0:
+                found = recover_everywhere(
+                    scaled[rows], [basis], [np.zeros(len(basis))], noise_scale=self.noise,
+                    max_starts=0, seed=0, n_jobs=n_jobs,
+                )  # fmt: skip
+                costs[rows, k] += self._unusual(found.coefficients * units[rows], k)
         return costs.argmin(axis=1)
 
     def _unusual(self, coordinates, k):
@@ -92,6 +95,16 @@ class Contrasted:
         weight = 0.5 * (_TAILS + len(covariance))
         volume = 0.5 * np.linalg.slogdet(covariance)[1]
         return volume + weight * np.log1p(squares / _TAILS)
+
+
+def _log_distance(Y, basis, n_jobs):
+    """Logarithm of Algorithm 2's distance, the mean over the shares that are retained."""
+    total = np.zeros(len(Y))
+    for share in _RETAINED:
+        schedule = elimination_schedule(*basis.shape, retain_ratio=share, max_steps=20)
+        distances = eliminate(Y, basis, schedule, stage="classify", n_jobs=n_jobs)[1]
+        total += np.log(np.maximum(distances, 1e-300))
+    return total / len(_RETAINED)
 
 
 def contrasts(X):

@@ -33,8 +33,9 @@ _CLEAN_DEVIATIONS = 6.0
 _REFINEMENT_STARTS = (0, 600)
 # More vectors tell a common noise from their own; to judge each by all others would take long.
 _FEW = 100
-# A noise that explains a smaller share of the vectors that seemed clean is not that of all.
-_EXPLAINED = 0.25
+# A noise that explains a smaller share of the vectors that seemed clean is not that of all; if
+# their number was not given, many of them may be permuted.
+_EXPLAINED, _EXPLAINED_AUTO = 0.8, 0.25
 # More degrees of freedom than this do not make residuals of few vectors more alike: the subspace
 # itself is known no better.
 _MAX_DEGREES = 500
@@ -231,7 +232,8 @@ class Learner:
         if few or 2 * n_dimensions > min(n_clean, self.X.shape[1]):
             return False
         distances = refiner.distances_of((refiner.labels >= 0) & ~self.orderly)
-        if np.count_nonzero(np.isfinite(distances)) < _EXPLAINED * n_clean:
+        share = _EXPLAINED_AUTO if given.contamination == "auto" else _EXPLAINED
+        if np.count_nonzero(np.isfinite(distances)) < share * n_clean:
             return True
         return noise_is_uneven(distances, self.X.shape[1] - given.rank)
 

@@ -1,0 +1,67 @@
+"""Vectors whose noise grows with their contrast: real data in small."""
+
+import numpy as np
+import pytest
+
+from unpermute import PMSDR
+from unpermute.metrics import recovery_error
+from unpermute.pmsdr._contrast import contrasts, noise_is_uneven
+
+
+def make_uneven(seed, n_subspaces=2, n_vectors=60, n_features=40, rank=3, share=0.3):
+    """Vectors of very different lengths, with noise in proportion; part of them shuffled."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(n_subspaces), n_vectors)
+    bases = np.linalg.qr(rng.normal(size=(n_subspaces, n_features, rank)))[0]
+    X_clean = np.concatenate([rng.normal(size=(n_vectors, rank)) @ basis.T for basis in bases])
+    X_clean += 0.005 * contrasts(X_clean)[:, None] * rng.normal(size=X_clean.shape)
+    X_clean *= np.exp(2.0 * rng.normal(size=(len(labels), 1)))
+    X, moved = X_clean.copy(), rng.random(len(labels)) < share
+    for i in np.flatnonzero(moved):
+        places = rng.choice(n_features, n_features * 2 // 5, replace=False)
+        X[i, places] = X[i, rng.permutation(places)]
+    return X, X_clean, labels, moved
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_short_vectors_are_judged_by_their_own_noise(seed, given):
+    X, X_clean, labels, moved = make_uneven(seed)
+    contamination = int(moved.sum()) if given else "auto"
+    model = PMSDR(2, 3, contamination=contamination, random_state=0)
+    fixed = model.fit_transform(X)
+    assert model.by_contrast_
+    assert np.mean(model.outlier_mask_ != moved) < 0.02
+    same = np.array_equal(model.labels_, labels) or np.array_equal(model.labels_, 1 - labels)
+    assert same
+    assert recovery_error(X_clean, fixed) < 0.1 * recovery_error(X_clean, X)
+    # Values are moved, never computed; clean vectors are not touched.
+    np.testing.assert_array_equal(np.sort(fixed, axis=1), np.sort(X, axis=1))
+    np.testing.assert_array_equal(fixed[~model.outlier_mask_], X[~model.outlier_mask_])
+
+
+def test_scaling_a_vector_changes_nothing_but_its_scale(seed):
+    X, _, _, moved = make_uneven(seed)
+    model = PMSDR(2, 3, contamination=int(moved.sum()), output="subspace", random_state=0)
+    fixed = model.fit_transform(X)
+    mask = model.outlier_mask_.copy()
+    new = 1e3 * X[mask]
+    np.testing.assert_allclose(model.transform(new), 1e3 * fixed[mask], rtol=1e-6, atol=1e-9)
+
+
+def test_affine_subspaces_become_their_linear_hulls(seed):
+    rng = np.random.default_rng(seed)
+    X, _, labels, moved = make_uneven(seed, n_features=50)
+    X[labels == 1] *= 1.0 + rng.random((np.sum(labels == 1), 1))
+    model = PMSDR(2, 2, affine=True, contamination=int(moved.sum()), random_state=0).fit(X)
+    assert model.by_contrast_
+    assert model.ranks_.tolist() == [3, 3]
+    assert not np.any(model.offsets_)
+
+
+@pytest.mark.parametrize("n_degrees", [20, 200, 2000])
+def test_a_common_noise_is_not_uneven(n_degrees):
+    rng = np.random.default_rng(n_degrees)
+    distances = np.sqrt(rng.chisquare(n_degrees, size=(200, 100)) / n_degrees)
+    assert not any(noise_is_uneven(row, n_degrees) for row in distances)
+    assert noise_is_uneven(distances[0] * np.exp(rng.normal(size=100)), n_degrees)
+    assert not noise_is_uneven(np.array([np.inf]), n_degrees)
