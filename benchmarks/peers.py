@@ -2,7 +2,8 @@
 
 One thread; time per vector of: ours for all vectors, the others for `--vectors` of them, drawn at
 random. Every peer gets the loosest of a ladder of tolerances at which all of its solutions reach a
-KKT residual of 1e-6 λ (found by trying, which is not counted). ``python benchmarks/peers.py`` prints all cells beside the asked ratios.
+KKT residual of 1e-6 λ (found by trying, which is not counted). ``python benchmarks/peers.py``
+prints all cells beside the asked ratios.
 """
 
 import argparse
