@@ -3,7 +3,8 @@
 L, r and the number of permuted vectors are given, as in the paper; ``output="subspace"``. Run
 ``python benchmarks/pipeline.py -o draws.csv`` for all 108 cells and three seeds (hours on two
 cores: hopeless cells search to the end of their budget), or name a part, for instance
-``--subspaces 2 --seeds 1``. Every draw is written to the file at once, and draws that it holds are not run again.
+``--subspaces 2 --seeds 1``. Every draw is written to the file at once, and draws that it holds are
+not run again.
 """
 
 import argparse

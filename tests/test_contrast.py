@@ -65,3 +65,10 @@ def test_a_common_noise_is_not_uneven(n_degrees):
     assert not any(noise_is_uneven(row, n_degrees) for row in distances)
     assert noise_is_uneven(distances[0] * np.exp(rng.normal(size=100)), n_degrees)
     assert not noise_is_uneven(np.array([np.inf]), n_degrees)
+
+
+def test_clean_vectors_stay_clean_however_uneven(seed):
+    X = make_uneven(seed, share=0.0)[0]
+    model = PMSDR(2, 3, random_state=0).fit(X)
+    assert not model.outlier_mask_.any()
+    np.testing.assert_array_equal(model.transform(X), X)

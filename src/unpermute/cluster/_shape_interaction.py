@@ -157,7 +157,7 @@ class ShapeInteractionClustering(SelfRepresentationClustering):
                 random_state=self.random_state,
             )
             cut = normalised_cut(graph, labels)
-            if cut < smallest_cut:
+            if not cut >= smallest_cut:
                 smallest_cut, self.n_dimensions_ = cut, n_dimensions
                 self.affinity_matrix_ = graph
                 self.labels_, self.eigenvalues_ = labels, eigenvalues

@@ -166,7 +166,8 @@ def learn_by_contrast(X, mask, *, n_subspaces, rank, affine, contamination, seed
         )
         nearest = distances.min(axis=1)
         if contamination == "auto":
-            limit = _limit(nearest)
+            # Any distances can be split: a detector that found nothing is believed.
+            limit = _limit(nearest) if mask.any() else float(nearest.max())
             far = nearest > limit
             # Without those that are merely unusual the subspaces would be too small.
             left_out = nearest > limit * np.where(mask, 1.0, _UNUSUAL)
@@ -176,9 +177,11 @@ def learn_by_contrast(X, mask, *, n_subspaces, rank, affine, contamination, seed
         if left_out.tobytes() in seen:
             break
     # Members keep their clusters: motions of lower rank than others lie near several subspaces.
-    labels = np.where(labels >= 0, labels, distances.argmin(axis=1))
-    noise = float(np.median(nearest[~far]))
-    return _contrasted(X, np.where(far, -1, labels), subspaces.bases, noise, limit)
+    everyone = np.where(labels >= 0, labels, distances.argmin(axis=1))
+    return Contrasted(
+        subspaces.bases, *_coordinates(X, labels, subspaces.bases),
+        float(np.median(nearest[~far])), limit, far, np.where(far, -1, everyone),
+    )  # fmt: skip
 
 
 def known_subspaces(X, mask, bases):
@@ -187,11 +190,14 @@ def known_subspaces(X, mask, bases):
     distances /= contrasts(X)[:, None]
     labels = np.where(mask, -1, distances.argmin(axis=1))
     nearest = distances[~mask].min(axis=1)
-    return _contrasted(X, labels, bases, float(np.median(nearest)), float(nearest.max()))
+    return Contrasted(
+        bases, *_coordinates(X, labels, bases),
+        float(np.median(nearest)), float(nearest.max()), mask, labels,
+    )  # fmt: skip
 
 
-def _contrasted(X, labels, bases, noise, limit):
-    """Add means and covariances of the coordinates of every subspace's vectors."""
+def _coordinates(X, labels, bases):
+    """Means and covariances of the coordinates of every subspace's members."""
     means, covariances = [], []
     for k, basis in enumerate(bases):
         coordinates = X[labels == k] @ basis
@@ -199,7 +205,7 @@ def _contrasted(X, labels, bases, noise, limit):
         means.append(coordinates.mean(axis=0))
         # A direction in which all agree is known up to rounding.
         covariances.append(np.cov(coordinates.T, bias=True) + ridge * np.eye(basis.shape[1]))
-    return Contrasted(bases, means, covariances, noise, limit, labels < 0, labels)
+    return means, covariances
 
 
 def _limit(distances):
