@@ -14,6 +14,9 @@ from numba import njit
 __all__ = ["DONE", "FAST", "FULL", "RUNNING", "dot", "local_search", "refine"]
 
 RUNNING, DONE, FULL = 0, 1, 2
+# Active sets from this size on take several violators at once: those with this share of the worst
+# violation, or more.
+MANY, COMPANY = 48, 0.5
 # Sums may be reordered (for SIMD); NaN and infinity keep their meaning.
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
@@ -37,29 +40,37 @@ def local_search(
         target[c] = dot(X[candidates[c]], X[j])
         for a in range(size):
             cross[c, a] = dot(X[candidates[c]], X[active[a]])
+    values = np.empty(n_candidates)
     blocked = -1
     # The bound only cuts off cycles within the rounding; the next global check goes on from there.
     for _ in range(8 * n_candidates):
-        worst, entering, value = limit, -1, 0.0
+        worst, entering = limit, -1
         for c in range(n_candidates):
+            values[c] = 0.0
             if inside[c] or c == blocked:
                 continue
             correlation = target[c]
             for a in range(size):
                 correlation -= cross[c, a] * coef[a]
+            values[c] = correlation
             if abs(correlation) > worst:
-                worst, entering, value = abs(correlation), c, correlation
+                worst, entering = abs(correlation), c
         if entering < 0:
             break
         if size == len(active):
             status = FULL
             break
-        i = candidates[entering]
-        _append(X, ridge, i, value, target[entering], cross[entering], active, sign, coef, inner,
-                factor, size)  # fmt: skip
+        # Where a solve is dear, those nearly as bad enter with the worst.
+        bar = worst if size < MANY else max(limit, COMPANY * (worst - limit) + limit)
         for c in range(n_candidates):
-            cross[c, size] = dot(X[candidates[c]], X[i])
-        size = _descend(threshold, active, sign, coef, inner, factor, size + 1, trial, cross)
+            if abs(values[c]) >= bar and size < len(active):
+                i = candidates[c]
+                _append(X, ridge, i, values[c], target[c], cross[c], active, sign, coef, inner,
+                        factor, size)  # fmt: skip
+                for other in range(n_candidates):
+                    cross[other, size] = dot(X[candidates[other]], X[i])
+                size += 1
+        size = _descend(threshold, active, sign, coef, inner, factor, size, trial, cross)
         for c in range(n_candidates):
             inside[c] = _position(active, size, candidates[c]) >= 0
         # A violation below the rounding of the solve comes out at once: do not try it again.
