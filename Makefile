@@ -28,6 +28,8 @@ lint: $(VENV)/.lint  ## check style, types and spelling
 bench: $(VENV)/.cli,bench  ## print the benchmark tables (benchmarks/ has longer ones)
 	@$(BIN)/python benchmarks/detection.py
 	@$(BIN)/python benchmarks/recovery.py --quick
+	@$(BIN)/python benchmarks/scale.py
+	@$(BIN)/python benchmarks/peers.py --quick
 
 # The stamp .venv/.a,b says that the extras a and b are installed; it is renewed when their list is.
 $(VENV)/.%: pyproject.toml | $(BIN)/python

@@ -44,8 +44,8 @@ _STAGES = dict(retain_ratio=0.7, max_steps=20)
 def settings(quick):
     """Return the subsets, and how images are damaged."""
     if quick:
-        cells = [(2, 1), (3, 11), (5, 1)]
-        return [_setting("run", *cell, m) for cell in cells for m in ("default", "paper")]
+        few = [(2, 1), (3, 11), (5, 1)]
+        return [_setting("run", *cell, m) for cell in few for m in ("default", "paper")]
     cells = [("run", n, first) for n in _COUNTS for first in _FIRST]
     cells += [("text", n, first) for n in _COUNTS[:3] for first in _FIRST]
     return [_setting(*cell, methods) for methods in ("default", "paper") for cell in cells]
@@ -218,10 +218,9 @@ EXPERIMENT = Experiment(
     protocol=(
         "64 images of each of L people, rank 8, images scaled to length 1. As the published run was"
         " made: of 16 images per person the pixels of one random square (39% of all) are shuffled;"
-        " and as the paper's text has it, for up to 5 people: 19 images, 40% of the pixels anywhere."
-        " L is given. Our"
-        " default estimates which images are damaged; the paper's method finds them by its"
-        " threshold 5e-4, as the authors ran it (SSC with α = 25, from 8 people up 60, 200"
+        " and as the paper's text has it, up to 5 people: 19 images, 40% of the pixels anywhere. L"
+        " is given. Our default estimates which images are damaged; the paper's method finds them"
+        " by its threshold 5e-4, as the authors ran it (SSC with α = 25, from 8 people up 60, 200"
         " iterations)."
     ),
     settings=settings,

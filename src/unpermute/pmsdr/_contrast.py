@@ -178,10 +178,10 @@ def learn_by_contrast(X, mask, *, n_subspaces, rank, affine, contamination, seed
             break
     # Members keep their clusters: motions of lower rank than others lie near several subspaces.
     everyone = np.where(labels >= 0, labels, distances.argmin(axis=1))
-    return Contrasted(
-        subspaces.bases, *_coordinates(X, labels, subspaces.bases),
-        float(np.median(nearest[~far])), limit, far, np.where(far, -1, everyone),
-    )  # fmt: skip
+    means, covariances = _coordinates(X, labels, subspaces.bases)
+    noise = float(np.median(nearest[~far]))
+    everyone = np.where(far, -1, everyone)
+    return Contrasted(subspaces.bases, means, covariances, noise, limit, far, everyone)
 
 
 def known_subspaces(X, mask, bases):
@@ -190,10 +190,9 @@ def known_subspaces(X, mask, bases):
     distances /= contrasts(X)[:, None]
     labels = np.where(mask, -1, distances.argmin(axis=1))
     nearest = distances[~mask].min(axis=1)
-    return Contrasted(
-        bases, *_coordinates(X, labels, bases),
-        float(np.median(nearest)), float(nearest.max()), mask, labels,
-    )  # fmt: skip
+    means, covariances = _coordinates(X, labels, bases)
+    noise, limit = float(np.median(nearest)), float(nearest.max())
+    return Contrasted(bases, means, covariances, noise, limit, mask, labels)
 
 
 def _coordinates(X, labels, bases):
