@@ -38,7 +38,8 @@ def local_search(
     inside = np.zeros(n_candidates, dtype=np.bool_)
     for c in range(n_candidates):
         target[c] = dot(X[candidates[c]], X[j])
-        for a in range(size):
+    for a in range(size):
+        for c in range(n_candidates):
             cross[c, a] = dot(X[candidates[c]], X[active[a]])
     values = np.empty(n_candidates)
     blocked = -1
@@ -160,20 +161,23 @@ def _solve(factor, size, b):
 
 @njit(cache=True, nogil=True)
 def _delete(factor, size, p):
-    """Remove row and column p of L Lᵀ: shift the rows up, restore the triangle by rotations."""
+    """Remove row and column p of L Lᵀ: shift the rows up, restore the triangle by rotations.
+
+    Row by row, each by all rotations of the rows above: columns would miss the cache every time.
+    """
+    cosine, sine = np.empty(size), np.empty(size)
     for a in range(p, size - 1):
-        for c in range(a + 1):
+        for c in range(p):
             factor[a, c] = factor[a + 1, c]
-        factor[a, a + 1] = 1.0 / factor[a + 1, a + 1]
-    for q in range(p, size - 1):
-        x, y = factor[q, q], factor[q, q + 1]
-        length = np.sqrt(x * x + y * y)
-        cosine, sine = x / length, y / length
-        factor[q, q] = 1.0 / length
-        for a in range(q + 1, size - 1):
-            u, v = factor[a, q], factor[a, q + 1]
-            factor[a, q] = cosine * u + sine * v
-            factor[a, q + 1] = cosine * v - sine * u
+        entry = factor[a + 1, p]
+        for q in range(p, a):
+            following = factor[a + 1, q + 1]
+            factor[a, q] = cosine[q] * entry + sine[q] * following
+            entry = cosine[q] * following - sine[q] * entry
+        last = 1.0 / factor[a + 1, a + 1]
+        length = np.sqrt(entry * entry + last * last)
+        cosine[a], sine[a] = entry / length, last / length
+        factor[a, a] = 1.0 / length
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
