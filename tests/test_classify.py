@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from unpermute.classify import EliminationClassifier, RecoveryClassifier
+from unpermute.classify import EliminationClassifier, RecoveryClassifier, _recovery
 from unpermute.classify._elimination import elimination_distances
+from unpermute.classify._recovery import recover_everywhere
 from unpermute.datasets import make_permuted_subspaces
 
 
@@ -81,3 +82,41 @@ def test_recovery_beats_elimination_where_most_entries_moved(seed):
     recovery = RecoveryClassifier(rank=5, random_state=0).fit(*train).score(*new)
     assert recovery > 0.98
     assert recovery > elimination
+
+
+def test_hopeless_vectors_end_the_budget_and_hopeful_ones_get_it(monkeypatch):
+    budgets = []
+    search = _recovery.search_vectors
+    monkeypatch.setattr(
+        _recovery,
+        "search_vectors",
+        lambda Y, *args, **options: (
+            budgets.extend([options["max_starts"]] * len(Y)) or search(Y, *args, **options)
+        ),
+    )
+
+    def searched(rank, ratio, count):
+        data = make_permuted_subspaces(
+            1, count, 40, rank, outlier_ratio=0.999, shuffled_ratio=ratio, random_state=0
+        )
+        Y, zero = data.X[data.outlier_mask], np.zeros(40)
+        del budgets[:]
+        found = recover_everywhere(Y, data.bases, [zero], noise_scale=None, max_starts=200, seed=0)
+        return budgets.count(200), len(Y), found.certain
+
+    n_searched, n, certain = searched(rank=22, ratio=0.7, count=60)
+    assert not certain.any()
+    assert n_searched < n
+    n_searched, _, certain = searched(rank=12, ratio=0.55, count=60)
+    assert n_searched > 3 * 16
+    assert certain.sum() > 16
+
+
+def test_waves_do_not_depend_on_the_order_of_the_vectors():
+    data = make_permuted_subspaces(2, 60, 40, 15, shuffled_ratio=0.5, random_state=0)
+    Y = data.X[data.outlier_mask]
+    options = {"noise_scale": None, "max_starts": 200, "seed": 0}
+    here = recover_everywhere(Y, data.bases, [np.zeros(40)] * 2, **options)
+    there = recover_everywhere(Y[::-1], data.bases, [np.zeros(40)] * 2, **options)
+    np.testing.assert_array_equal(here.certain, there.certain[::-1])
+    np.testing.assert_array_equal(here.labels, there.labels[::-1])

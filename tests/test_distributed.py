@@ -2,6 +2,7 @@
 
 import os
 import signal
+from functools import partial
 
 import dask.array
 import dask.dataframe
@@ -15,6 +16,8 @@ from distributed import Client, LocalCluster
 from unpermute import PMSDR, distributed, stream
 from unpermute._progress import on_progress
 from unpermute.datasets import make_permuted_subspaces
+from unpermute.numerics.parallel import map_by
+from unpermute.numerics.self_representation import self_representation
 
 N, M = 4000, 30
 BLOCK = 500
@@ -109,6 +112,25 @@ def test_fit_equals_the_local_one(kind, parquet, client):
     np.testing.assert_array_equal(remote.bases_, local.bases_)
     np.testing.assert_array_equal(remote.permutations_, local.permutations_)
     assert list(remote.feature_names_in_) == [f"x{j}" for j in range(M)]
+
+
+def test_exemplars_are_represented_by_the_workers(X, client):
+    pids = []
+    with map_by(partial(_noted, pids, client)):
+        found = self_representation(X[:1500])
+    assert len(pids) == 3
+    assert os.getpid() not in pids
+    expected = self_representation(X[:1500])
+    np.testing.assert_array_equal(found.solution.toarray(), expected.solution.toarray())
+
+
+def _noted(pids, client, work, ranges):
+    """Results of the workers, each with the process it was found by."""
+    for pid, result in distributed._map_on(
+        client, lambda *bounds: (os.getpid(), work(*bounds)), ranges
+    ):
+        pids.append(pid)
+        yield result
 
 
 def test_killed_worker_costs_time_not_results(client, parquet, model, expected, tmp_path):

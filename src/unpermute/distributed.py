@@ -14,6 +14,7 @@ from functools import partial
 
 import numpy as np
 
+from unpermute.numerics.parallel import map_by, one_blas_thread
 from unpermute.stream._fit import fit_with
 from unpermute.stream._open import check_count, need, open_source
 from unpermute.stream._source import ArraySource, Source, check_numbers
@@ -33,10 +34,11 @@ def fit(
 ):  # fmt: skip
     """Fit a model to a source of any size, with the passes over the source on a cluster.
 
-    Does what :func:`unpermute.stream.fit` does: workers draw the sample from their own blocks and
-    look for what it did not explain; the model is fitted to the sample, whose size is bounded, in
-    this process, with the threads that its `n_jobs` allows. For the same seed the model is the
-    same.
+    Does what :func:`unpermute.stream.fit` does: workers draw the sample from their own blocks,
+    represent blocks of the exemplars by all of them (stage 1 and the elastic net of stage 2), and
+    look for what the sample did not explain. The rest of the fit, to a sample whose size is
+    bounded, runs in this process, with the threads that the model's `n_jobs` allows. For the same
+    seed the model is the same.
 
     Parameters
     ----------
@@ -64,7 +66,7 @@ def fit(
         The same model. What it knows of single vectors (``labels_``, ...) is about the sample.
     """
     check_count("block_size", block_size)
-    with _connect(client, n_workers) as connected:
+    with _connect(client, n_workers) as connected, map_by(partial(_map_on, connected)):
         return fit_with(
             partial(_run_on, connected),
             model,
@@ -225,10 +227,7 @@ def _run_on(client, source, task, blocks) -> Iterator[tuple[int, object]]:
         # One thread per task: the workers share the cores already.
         task = replace(task, model=slim(task.model, n_jobs=1))
     by_dask = isinstance(source, _DaskSource)
-    # Functions of a user's script, as a recoverer, are known to this process only.
-    job = need("cloudpickle").dumps((task, None if by_dask else source))
-    # A task of its own, not scattered data: if all workers that hold it die, it is run again.
-    shared = client.submit(pickle.loads, job, pure=False, retries=_RETRIES)
+    shared = _share(client, (task, None if by_dask else source))
     submit = _submit_blocks if by_dask else _submit_ranges
     futures = dict(zip(submit(client, shared, source, blocks), blocks, strict=True))
     try:
@@ -238,8 +237,16 @@ def _run_on(client, source, task, blocks) -> Iterator[tuple[int, object]]:
         client.cancel([*futures, shared])
 
 
+def _share(client, thing):
+    """Give all workers what their tasks have in common."""
+    # Functions of a user's script, as a recoverer, are known to this process only.
+    job = need("cloudpickle").dumps(thing)
+    # A task of its own, not scattered data: if all workers that hold it die, it is run again.
+    return client.submit(pickle.loads, job, pure=False, retries=_RETRIES)
+
+
 def _submit_ranges(client, shared, source, blocks):
-    starts, stops = [start for start, _ in blocks], [stop for _, stop in blocks]
+    starts, stops = zip(*blocks, strict=True)
     return client.map(_call, starts, stops, shared=shared, pure=False, retries=_RETRIES)
 
 
@@ -250,6 +257,23 @@ def _submit_blocks(client, shared, source, blocks):
     call = delayed(_call_on, pure=False)
     tasks = [call(source.array[start:stop], start, shared) for start, stop in blocks]
     return client.compute(tasks, retries=_RETRIES)
+
+
+def _map_on(client, work, ranges):
+    """Call pure work on every range on the workers; yield the results in order."""
+    shared = _share(client, work)
+    starts, stops = zip(*ranges, strict=True)
+    futures = client.map(_work_on, starts, stops, shared=shared, pure=False, retries=_RETRIES)
+    try:
+        for future in futures:
+            yield future.result()
+    finally:
+        client.cancel([*futures, shared])
+
+
+def _work_on(start, stop, shared):
+    with one_blas_thread():
+        return shared(start, stop)
 
 
 def _call(start, stop, shared):

@@ -2,7 +2,8 @@ r"""Classification by recovery: in every plausible subspace, the best certified 
 
 Cheap tests first: in the nearest few subspaces Algorithm 2's fit is taken as the only start, which
 settles easy vectors. Then the same, and a robust start, in all subspaces in the order of Algorithm
-2's distance; what is left gets a few starts everywhere, and the full budget where that looked best.
+2's distance; what is left gets a few starts everywhere, and the full budget where that looked best,
+the most promising vectors first.
 """
 
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ _FEW_STARTS = 120
 _LIKELY = 5.0
 # Fewer starts are none: they take long on long vectors and settle next to none of them.
 _MIN_STARTS = 200
+# Vectors of the first wave; every other has twice as many as the one before.
+_FIRST_WAVE = 16
 # Subspaces that get the full budget.
 _FINALISTS = 3
 # Subspaces, by the distance of the vector as it stands, in which easy vectors are looked for.
@@ -191,7 +194,11 @@ class FoundVectors:
 
 
 def recover_everywhere(Y, bases, offsets, *, noise_scale, max_starts, seed, n_jobs=None):
-    """Return the :class:`FoundVectors` of `Y`; each vector is treated as if it were alone."""
+    """Return the :class:`FoundVectors` of `Y`.
+
+    Each vector is treated as if it were alone, except that the budget of random starts ends for
+    all when it certifies none any more.
+    """
     return _Search(Y, bases, offsets, noise_scale, seed, n_jobs).run(max_starts)
 
 
@@ -242,13 +249,37 @@ class _Search:
         """Random starts: a few everywhere, the full budget where that looked best."""
         n_subspaces = len(self.bases)
         if n_subspaces > 1:
-            for k in range(n_subspaces):
-                self._for_each(np.full(len(order), k), self._search, _FEW_STARTS)
+            self._in_waves(lambda rows: self._search_in(rows, range(n_subspaces), _FEW_STARTS))
         # Evidence and distance err on different vectors: by the sum of both ranks.
         ranks = np.argsort(np.argsort(-self.found.evidence, axis=1), axis=1)
         best = np.argsort(ranks + np.argsort(order, axis=1), axis=1, kind="stable")
-        for position in range(min(_FINALISTS, n_subspaces)):
-            self._for_each(best[:, position], self._search, max_starts)
+        finalists = best[:, :_FINALISTS].T
+        self._in_waves(lambda rows: self._search_in(rows, finalists, max_starts))
+
+    def _in_waves(self, spend):
+        """Spend on the most promising vectors first, and on the others while that certifies any.
+
+        Hopeless vectors, say of a rank too high for their moves, come in company: without this
+        each of them would cost the whole budget.
+        """
+        rows = np.flatnonzero(~(self.found.certain | self.done))
+        rows = rows[np.argsort(-self.found.evidence[rows].max(axis=1), kind="stable")]
+        size = _FIRST_WAVE
+        while len(rows) > 0:
+            wave, rows = rows[:size], rows[size:]
+            spend(wave)
+            if not self.found.certain[wave].any():
+                break
+            size *= 2
+
+    def _search_in(self, wave, subspaces, budget):
+        """Search the vectors of a wave in one subspace after the other, or in one each."""
+        for columns in subspaces:
+            rows = wave[~self.found.certain[wave]]
+            own = np.broadcast_to(columns, len(self.Y))[rows]
+            for k in np.unique(own):
+                self._search(rows[own == k], k, budget)
+            report("recover", int(self.found.certain.sum()), len(self.Y))
 
     def _for_each(self, columns, attempt, *args):
         """Attempt every vector that is not done yet, each in the subspace of `columns`."""

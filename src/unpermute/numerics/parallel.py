@@ -1,30 +1,73 @@
-"""Blocks of vectors on threads, with the same arithmetic for any number of them."""
+"""Blocks of vectors on threads or workers, with the same arithmetic for any number of them."""
 
 import functools
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 
-from joblib import Parallel, delayed
+from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
 from unpermute._progress import report
 
-__all__ = ["map_blocks", "one_blas_thread"]
+__all__ = ["map_blocks", "map_by", "one_blas_thread"]
+
+_map: ContextVar[Callable[[Callable, list[tuple[int, int]]], Iterable] | None] = ContextVar(
+    "unpermute_map", default=None
+)
 
 
-def map_blocks(function, n_vectors, *, block, stage, n_jobs=None):
+@contextmanager
+def map_by(function: Callable[[Callable, list[tuple[int, int]]], Iterable]) -> Iterator[None]:
+    """Let ``function(work, ranges)`` yield the results of pure work, in order, wherever it runs.
+
+    Examples
+    --------
+    >>> from itertools import starmap
+    >>> from unpermute.numerics.parallel import map_blocks, map_by
+    >>> with map_by(starmap):
+    ...     map_blocks(range, 5, block=2, stage="count", pure=True)
+    [range(0, 2), range(2, 4), range(4, 5)]
+    """
+    token = _map.set(function)
+    try:
+        yield
+    finally:
+        _map.reset(token)
+
+
+def map_blocks(function, n_vectors, *, block, stage, n_jobs=None, pure=False):
     """Call ``function(start, stop)`` for every block of vectors and return the results in order.
 
     The blocks are fixed and BLAS runs on one thread inside them, so nothing depends on `n_jobs`:
     nested threads would fight for the cores, and would change the rounding. The functions called
-    must release the GIL to gain from threads (numba kernels with ``nogil=True``, BLAS).
+    must release the GIL to gain from threads (numba kernels with ``nogil=True``, BLAS). A `pure`
+    function changes nothing but returns everything: :func:`map_by` may send it to other processes.
     """
-    starts = range(0, n_vectors, block)
-    tasks = (delayed(function)(start, min(start + block, n_vectors)) for start in starts)
+    ranges = [(start, min(start + block, n_vectors)) for start in range(0, n_vectors, block)]
+    there = _map.get() if pure and len(ranges) > 1 else None
     results = []
-    with one_blas_thread():
-        for result in Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(tasks):
+    with one_blas_thread(), _threads(min(effective_n_jobs(n_jobs), len(ranges))) as here:
+        for result in (there or here)(function, ranges):
             results.append(result)
             report(stage, min(len(results) * block, n_vectors), n_vectors)
     return results
+
+
+@contextmanager
+def _threads(n_threads):
+    """Give a function that yields the results of work on many ranges, in order."""
+    if n_threads <= 1:
+        yield itertools.starmap
+        return
+    # joblib's own threads are asked every 10 ms whether they are ready: too long for many calls.
+    pool = ThreadPoolExecutor(n_threads)
+    try:
+        yield lambda function, ranges: pool.map(lambda bounds: function(*bounds), ranges)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def one_blas_thread():

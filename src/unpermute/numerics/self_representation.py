@@ -85,7 +85,7 @@ def self_representation(
     def solve(start, stop):
         return _solve_chunk(X, X32, start, stop, longest, l1_ratio, alpha, tol, max_rounds)
 
-    parts = map_blocks(solve, n, block=_CHUNK, stage=stage, n_jobs=n_jobs)
+    parts = map_blocks(solve, n, block=_CHUNK, stage=stage, n_jobs=n_jobs, pure=True)
     counts, indices, data, gamma, kkt, rounds = map(np.concatenate, zip(*parts, strict=True))
     indptr = np.concatenate([[0], np.cumsum(counts)])
     solution = sparse.csr_array((data, indices, indptr), shape=(n, n))
