@@ -8,6 +8,7 @@ their distances from subspaces they did not shape, in turn until the selection n
 """
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -47,6 +48,9 @@ class Contrasted:
     Attributes
     ----------
     bases : list of ndarray of shape (n_features, rank)
+    wide_bases : list of ndarray of shape (n_features, up to twice the rank), or None
+        The same with the main directions of what they leave of their clean vectors; None if they
+        are known to be complete.
     means, covariances : list of ndarray
         Of the coordinates of the clean vectors of every subspace, not divided.
     noise : float
@@ -58,6 +62,7 @@ class Contrasted:
     """
 
     bases: list[np.ndarray]
+    wide_bases: list[np.ndarray] | None
     means: list[np.ndarray]
     covariances: list[np.ndarray]
     noise: float
@@ -69,13 +74,16 @@ class Contrasted:
         """Return the subspaces of permuted vectors, as they were observed.
 
         Algorithm 2 with several shares of the entries retained (few where most of them moved, many
-        where subspaces are similar), and, in the nearest few, how usual the coordinates of the
-        recovered vector are: a motion of lower rank has a direction to spare, in which points of
-        another would lie far out. A t distribution with few degrees of freedom says how usual.
+        where subspaces are similar), in the subspaces and in wider ones (no rank holds all of a
+        face: light from the side adds to it), and, in the nearest few, how usual the coordinates of
+        the recovered vector are: a motion of lower rank has a direction to spare, in which points
+        of another would lie far out. A t distribution with few degrees of freedom says how usual.
         """
         units = contrasts(Y)[:, None]
         scaled = Y / units
-        distances = np.stack([_log_distance(scaled, basis, n_jobs) for basis in self.bases], axis=1)
+        distances = _log_distances(scaled, self.bases, n_jobs)
+        if self.wide_bases is not None:
+            distances = (distances + _log_distances(scaled, self.wide_bases, n_jobs)) / 2
         plausible = np.argsort(np.argsort(distances, axis=1), axis=1) < _PLAUSIBLE
         costs = np.where(plausible, _INDEPENDENT * Y.shape[1] * distances, np.inf)
         for k, basis in enumerate(self.bases):
@@ -97,13 +105,13 @@ class Contrasted:
         return volume + weight * np.log1p(squares / _TAILS)
 
 
-def _log_distance(Y, basis, n_jobs):
-    """Logarithm of Algorithm 2's distance, the mean over the shares that are retained."""
-    total = np.zeros(len(Y))
-    for share in _RETAINED:
+def _log_distances(Y, bases, n_jobs):
+    """Logarithms of Algorithm 2's distances, the means over the shares that are retained."""
+    total = np.zeros((len(Y), len(bases)))
+    for share, (k, basis) in product(_RETAINED, enumerate(bases)):
         schedule = elimination_schedule(*basis.shape, retain_ratio=share, max_steps=20)
         distances = eliminate(Y, basis, schedule, stage="classify", n_jobs=n_jobs)[1]
-        total += np.log(np.maximum(distances, 1e-300))
+        total[:, k] += np.log(np.maximum(distances, 1e-300))
     return total / len(_RETAINED)
 
 
@@ -178,10 +186,11 @@ def learn_by_contrast(X, mask, *, n_subspaces, rank, affine, contamination, seed
             break
     # Members keep their clusters: motions of lower rank than others lie near several subspaces.
     everyone = np.where(labels >= 0, labels, distances.argmin(axis=1))
-    means, covariances = _coordinates(X, labels, subspaces.bases)
+    bases, wide = subspaces.bases, _widened(scaled, labels, subspaces.bases)
+    means, covariances = _coordinates(X, labels, bases)
     noise = float(np.median(nearest[~far]))
     everyone = np.where(far, -1, everyone)
-    return Contrasted(subspaces.bases, means, covariances, noise, limit, far, everyone)
+    return Contrasted(bases, wide, means, covariances, noise, limit, far, everyone)
 
 
 def known_subspaces(X, mask, bases):
@@ -192,7 +201,23 @@ def known_subspaces(X, mask, bases):
     nearest = distances[~mask].min(axis=1)
     means, covariances = _coordinates(X, labels, bases)
     noise, limit = float(np.median(nearest)), float(nearest.max())
-    return Contrasted(bases, means, covariances, noise, limit, mask, labels)
+    return Contrasted(bases, None, means, covariances, noise, limit, mask, labels)
+
+
+def _widened(X, labels, bases):
+    """Bases with the main directions of what they leave of their members, as many as they have.
+
+    No more than a quarter of the members or entries: the others would be noise.
+    """
+    wide = []
+    for k, basis in enumerate(bases):
+        rest = X[labels == k]
+        rest = rest - (rest @ basis) @ basis.T
+        added = min(basis.shape[1], min(rest.shape) // 4)
+        directions = np.linalg.svd(rest, full_matrices=False)[2][:added]
+        # Of exact vectors nothing but rounding is left, in any direction.
+        wide.append(np.linalg.qr(np.hstack([basis, directions.T]))[0])
+    return wide
 
 
 def _coordinates(X, labels, bases):
