@@ -16,7 +16,7 @@ statements do not hold: docs/errata.md has the verdicts, and
 import numpy as np
 
 from unpermute._validation import StrOptions, check_basis, check_rank, validate_params
-from unpermute.theory._matrix_beta import log_determinant_moment
+from unpermute.theory._matrix_beta import entry_moments, log_determinant_moment, trace_moments
 from unpermute.theory._setting import N_FEATURES, N_SHUFFLED, RANK, check_shuffled
 
 __all__ = [
@@ -105,10 +105,10 @@ def concentration_constant(n_features, rank, n_shuffled, *, version="exact"):
     M, r, m = _setting(n_features, rank, n_shuffled)
     if version == "bound":
         return float(2 + 6 * (1 + np.sqrt(2)) * np.sqrt((M - r) / (r * m * M)))
-    # g(M, M2, r): mean and 3σ of Σ H_ii, then 3σ of Σ H_iφ(i), in units of the mean r M2 / M.
-    spread = m * r * (M - r) / (M * (M - 1) * (M + 2))
-    deviations = np.sqrt(2 * (1 - m / M) * spread) + np.sqrt(spread)
-    return float(2 + 6 * deviations * M / (r * m))
+    # g(M, M2, r): mean and 3σ of Σ H_ii, then 3σ of Σ H_iφ(i), in units of the mean.
+    mean, variance = trace_moments(M, r, m)
+    deviations = np.sqrt(variance) + np.sqrt(m * entry_moments(M, r).variance_off_diagonal)
+    return float(2 + 6 * deviations / mean)
 
 
 @validate_params(
@@ -147,7 +147,7 @@ def xi_variance_concentration(n_features, rank, n_shuffled, *, version="exact"):
     """
     M, r, m = _setting(n_features, rank, n_shuffled)
     constant = concentration_constant(M, r, m, version=version)
-    return constant * r * (M - r) * m / (M**2 * (M - 1) * (M + 2))
+    return constant * m / M * entry_moments(M, r).variance_off_diagonal
 
 
 @validate_params(_SETTING, prefer_skip_nested_validation=True)
@@ -182,9 +182,9 @@ def xi_variance_upper_bound(n_features, rank, n_shuffled):
     0.0046
     """
     M, r, m = _setting(n_features, rank, n_shuffled)
-    common = m / (M**2 * (M - 1) * (M + 2))
-    root = np.sqrt(6 * r / (M + 2)) * (M - r) ** 1.5
-    return float(common * r * (M - r) + common * root + m**2 / M**3)
+    first = m / M * entry_moments(M, r).variance_off_diagonal
+    second = first * np.sqrt(6 * (M - r) / (r * (M + 2)))
+    return float(first + second + m**2 / M**3)
 
 
 @validate_params(
@@ -274,10 +274,9 @@ def eta_variance_approximation(n_features, rank, n_shuffled, *, version="theorem
     """
     M, r, m = _setting(n_features, rank, n_shuffled)
     prefactor = {"theorem": 2 * M - m, "appendix": M - m, "independent": 2 * M}[version] / M**2
-    mean = (r / M - 1) ** 2
-    variance = 2 * r * (M - r) / (M**2 * (M + 2))
-    others = (m - 1) * r * (M - r) / (M * (M - 1) * (M + 2))
-    return float(prefactor * (mean + variance + others))
+    H = entry_moments(M, r)
+    square = (H.mean_diagonal - 1) ** 2 + H.variance_diagonal
+    return float(prefactor * (square + (m - 1) * H.variance_off_diagonal))
 
 
 def coefficients_to_residuals(basis, permutation):
