@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from unpermute.table import _csv, _file_arrow
 from unpermute.table._csv import CsvStyle, CsvTable
-from unpermute.table._file_source import Moves, TableError, check_columns
+from unpermute.table._file_source import TableError, check_columns
 from unpermute.table._file_write import OutputFiles
 from unpermute.table._files import check_output_format, file_format, read_table
+from unpermute.table._moves import Moves
 
 ODD = b'\xef\xbb\xbfid,"a ""x""",b\r\n001, 1.50 ,"N/A"\n\n"2\r\nz",007,"x,""y"\r3,=cmd,12"'
 

@@ -21,9 +21,10 @@ from unpermute.table._apply import (
     written_changes,
 )
 from unpermute.table._csv import NA_TEXTS, CsvStyle
-from unpermute.table._file_source import Moves, SourceTable, TableError, check_columns
+from unpermute.table._file_source import SourceTable, TableError, check_columns
 from unpermute.table._file_write import STDOUT, OutputFiles
 from unpermute.table._files import check_output_format, file_format, read_table, tells_format
+from unpermute.table._moves import Moves
 
 __all__ = ["Outputs", "run_apply", "run_audit", "run_scan_or_repair"]
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unpermute.table._file_source import Moves, SourceTable, TableError, check_columns
+from unpermute.table._file_source import SourceTable, TableError, check_columns
+from unpermute.table._moves import Moves
 
 __all__ = [
     "CHANGE_COLUMNS",

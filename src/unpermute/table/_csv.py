@@ -15,7 +15,8 @@ import polars as pl
 
 from unpermute._progress import report
 from unpermute.table._csv_kernels import copy_with_moves, find_cells, find_records, write_plain
-from unpermute.table._file_source import Moves, SourceTable, TableError, check_names
+from unpermute.table._file_source import SourceTable, TableError
+from unpermute.table._moves import Moves
 
 __all__ = ["NA_TEXTS", "CsvStyle", "CsvTable"]
 
@@ -111,7 +112,7 @@ class CsvTable(SourceTable):
         if style.header:
             names = self._cell_texts(np.full(n_columns, starts[0]), np.arange(n_columns))
             self.columns = [text.strip() for text in names]
-            check_names(self.columns, name)
+            _refuse_doubles(self.columns, name)
             starts = starts[1:]
         else:
             self.columns = [str(column) for column in range(n_columns)]
@@ -297,6 +298,17 @@ def _guess_delimiter(sample, decimal):
         if sound and n_columns > best_columns and (delimiter != decimal or best_columns == 1):
             best, best_columns = delimiter, n_columns
     return best
+
+
+def _refuse_doubles(columns, name):
+    """Refuse a table in which two columns have one name."""
+    seen: set[str] = set()
+    for column in columns:
+        if column in seen:
+            raise TableError(
+                f"{name} has two columns called {column!r}; every column needs a name of its own."
+            )
+        seen.add(column)
 
 
 def _refuse_record(name, line, n_fields, n_columns, delimiter):

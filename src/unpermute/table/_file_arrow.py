@@ -8,7 +8,8 @@ from importlib.util import find_spec
 import numpy as np
 import polars as pl
 
-from unpermute.table._file_source import Moves, SourceTable, TableError, check_names, move_cells
+from unpermute.table._file_source import SourceTable, TableError
+from unpermute.table._moves import Moves
 
 __all__ = ["ArrowTable"]
 
@@ -32,7 +33,6 @@ class ArrowTable(SourceTable):
         self.name, self._raw, self._format = name, raw, format
         self._is_stream = format == "arrow" and raw[: len(_FILE_MAGIC)] != _FILE_MAGIC
         self.columns = list(self.frame.columns)
-        check_names(self.columns, name)
         self.n_rows = self.frame.height
 
     def texts(self, rows: np.ndarray, columns: np.ndarray) -> list[str]:
@@ -49,7 +49,7 @@ class ArrowTable(SourceTable):
         if not len(moves):
             yield memoryview(self._raw)
             return
-        moved = move_cells(self.frame, moves, self.name)
+        moved = _moved(self.frame, moves, self.name)
         names = [self.columns[column] for column in np.unique(moves.columns)]
         sink = io.BytesIO()
         if find_spec("pyarrow") is not None:
@@ -98,6 +98,27 @@ class ArrowTable(SourceTable):
         write = pa.ipc.new_stream if self._is_stream else pa.ipc.new_file
         with write(sink, table.schema) as writer:
             writer.write_table(table)
+
+
+def _moved(frame, moves, name):
+    """Return a typed frame with cells moved; a value that another type cannot hold is refused."""
+    changed = []
+    for column in np.unique(moves.columns):
+        series = frame.to_series(int(column))
+        for origin in np.unique(moves.from_columns[moves.columns == column]):
+            chosen = (moves.columns == column) & (moves.from_columns == origin)
+            values = frame.to_series(int(origin)).gather(moves.from_rows[chosen])
+            fitting = values.cast(series.dtype, strict=False)
+            lost = ~fitting.cast(values.dtype, strict=False).eq_missing(values)
+            if lost.any():
+                k = int(lost.arg_max() or 0)
+                raise TableError(
+                    f"{name}: column {series.name!r} ({series.dtype}) cannot hold {values[k]} of"
+                    f" row {moves.from_rows[chosen][k]}, column {values.name!r}, exactly."
+                )
+            series = series.scatter(moves.rows[chosen], fitting)
+        changed.append(series)
+    return frame.with_columns(changed)
 
 
 def _compression(file):

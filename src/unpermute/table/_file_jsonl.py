@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 
 from unpermute._progress import report
-from unpermute.table._file_source import Moves, SourceTable, TableError, check_columns
+from unpermute.table._file_source import SourceTable, TableError, check_columns
+from unpermute.table._moves import Moves
 
 __all__ = ["JsonLinesTable"]
 

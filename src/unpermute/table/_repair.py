@@ -7,15 +7,10 @@ import narwhals.stable.v1 as nw
 import numpy as np
 
 from unpermute.table._columns import repair_columns
+from unpermute.table._moves import move_cells
 from unpermute.table._numbers import check_names, open_frame, read_numbers
 from unpermute.table._records import repair_records
-from unpermute.table._result import (
-    Moves,
-    TableModel,
-    TableResult,
-    changes_frame,
-    move_cells,
-)
+from unpermute.table._result import Changes, TableModel, TableResult, changes_frame
 
 __all__ = ["repair", "scan"]
 
@@ -166,13 +161,13 @@ def _run(frame, change, **options):
     table = read_numbers(frame, columns=columns, exclude=exclude)
     found = (_find_in_records if by_row else _find_in_columns)(frame, table, options)
     ids = _ids(frame, options["id"])
-    repaired = move_cells(frame, table.names, found.moves) if change else frame
+    repaired = move_cells(frame, table.names, found.changes) if change else frame
     suspicious = _suspicious(frame, table, found, ids, by_row=by_row)
     summary = _summary(table, found, options, by_row=by_row)
     summary["seconds"] = time.perf_counter() - start
     return TableResult(
         repaired.to_native(),
-        changes_frame(frame, table.names, found.moves, ids, by_row=by_row),
+        changes_frame(frame, table.names, found.changes, ids, by_row=by_row),
         suspicious,
         summary,
         found.model,
@@ -202,8 +197,8 @@ def _columns_of_model(model, columns, frame):
 class _Found:
     """What either mode finds: one score, status, … per vector, and the cells to move."""
 
-    def __init__(self, repairs, moves, subspace, model=None):
-        self.moves, self.subspace = moves, subspace
+    def __init__(self, repairs, changes, subspace, model=None):
+        self.changes, self.subspace = changes, subspace
         # What can never be in a column has odds of a million; nobody reads that far.
         self.score, self.status = np.clip(repairs.score, -_HIGHEST, _HIGHEST), repairs.status
         self.confidence, self.cause = repairs.confidence, repairs.cause
@@ -239,11 +234,11 @@ def _find_in_records(frame, table, options):
     _leave_alone(repairs, _impossible(frame, table, repairs.permutations))
     row, column = np.nonzero(repairs.permutations != np.arange(len(table.names)))
     origin = repairs.permutations[row, column]
-    moves = Moves(
+    changes = Changes(
         row, column, row, origin, repairs.entry_confidence[row, column], repairs.cause[row]
     )
     learned = None if repairs.model is None else TableModel(table.names, repairs.model)
-    return _Found(repairs, moves, np.zeros(len(frame), dtype=np.int64), learned)
+    return _Found(repairs, changes, np.zeros(len(frame), dtype=np.int64), learned)
 
 
 def _impossible(frame, table, permutations):
@@ -286,10 +281,10 @@ def _find_in_columns(frame, table, options):
     )  # fmt: skip
     column, row = np.nonzero(repairs.permutations != np.arange(len(frame)))
     origin = repairs.permutations[column, row]
-    moves = Moves(
+    changes = Changes(
         row, column, origin, column, repairs.entry_confidence[column, row], repairs.cause[column]
     )
-    return _Found(repairs, moves, repairs.labels)
+    return _Found(repairs, changes, repairs.labels)
 
 
 def _members(group, table):
@@ -345,7 +340,7 @@ def _suspicious(frame, table, found, ids, *, by_row):
     places = np.flatnonzero(found.status != "clean")
     places = places[np.argsort(-found.score[places], kind="stable")]
     moved = np.bincount(
-        found.moves.row if by_row else found.moves.column, minlength=len(found.status)
+        found.changes.rows if by_row else found.changes.columns, minlength=len(found.status)
     )
     names = ids[places.tolist()].to_list() if by_row else [table.names[j] for j in places]
     listed = {"vector": names}
@@ -376,7 +371,7 @@ def _suspicious(frame, table, found, ids, *, by_row):
 def _summary(table, found, options, *, by_row):
     n_repaired = int(np.sum(found.status == "recovered"))
     n_uncertain = int(np.sum(found.status == "uncertain"))
-    n_cells, n_vectors = len(found.moves.row), len(found.status)
+    n_cells, n_vectors = len(found.changes), len(found.status)
     what = "record" if by_row else "column"
     structure = found.structure
     settings = {

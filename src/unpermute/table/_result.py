@@ -6,7 +6,9 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
-__all__ = ["Moves", "TableModel", "TableResult", "changes_frame", "move_cells"]
+from unpermute.table._moves import Moves
+
+__all__ = ["Changes", "TableModel", "TableResult", "changes_frame"]
 
 
 @dataclass(frozen=True)
@@ -59,70 +61,42 @@ class TableModel:
 
 
 @dataclass(frozen=True)
-class Moves:
-    """Cells that receive another value, by position; all arrays have one entry per cell.
+class Changes(Moves):
+    """Moves, how sure each of them is, and what happened to its record or column.
 
     Attributes
     ----------
-    row, column : ndarray of int
-        The cell.
-    from_row, from_column : ndarray of int
-        Where its new value comes from.
     confidence : ndarray of float
     cause : ndarray of str
     """
 
-    row: np.ndarray
-    column: np.ndarray
-    from_row: np.ndarray
-    from_column: np.ndarray
     confidence: np.ndarray
     cause: np.ndarray
 
 
-def move_cells(frame, names, moves):
-    """Return the frame with the cells moved; types, index and order of the columns stay."""
-    changed = []
-    for column in np.unique(moves.column):
-        mine = np.flatnonzero(moves.column == column)
-        target = frame[names[column]]
-        convert = _converter(target.dtype)
-        rows, values = [], []
-        for origin in np.unique(moves.from_column[mine]):
-            part = mine[moves.from_column[mine] == origin]
-            cells = frame[names[origin]][moves.from_row[part].tolist()].to_list()
-            rows += moves.row[part].tolist()
-            values += [convert(cell) for cell in cells]
-        series = nw.new_series(
-            target.name, values, target.dtype, backend=nw.get_native_namespace(frame)
-        )
-        changed.append(target.scatter(rows, series))
-    return frame.with_columns(*changed) if changed else frame
-
-
-def changes_frame(frame, names, moves, ids, *, by_row):
+def changes_frame(frame, names, changes, ids, *, by_row):
     """List the moved cells, row by row."""
-    order = np.lexsort((moves.column, moves.row))
+    order = np.lexsort((changes.columns, changes.rows))
     texts = {}
-    for column in np.unique(np.concatenate([moves.column, moves.from_column])):
+    for column in np.unique(np.concatenate([changes.columns, changes.from_columns])):
         texts[column] = frame[names[column]]
-    old = _texts(texts, moves.row[order], moves.column[order])
-    new = _texts(texts, moves.from_row[order], moves.from_column[order])
+    old = _texts(texts, changes.rows[order], changes.columns[order])
+    new = _texts(texts, changes.from_rows[order], changes.from_columns[order])
     origin = (
-        [names[column] for column in moves.from_column[order]]
+        [names[column] for column in changes.from_columns[order]]
         if by_row
-        else moves.from_row[order].tolist()
+        else changes.from_rows[order].tolist()
     )
     namespace = nw.get_native_namespace(frame)
     listed = nw.from_dict(
         {
-            "row": moves.row[order].tolist(),
-            "column": [names[column] for column in moves.column[order]],
+            "row": changes.rows[order].tolist(),
+            "column": [names[column] for column in changes.columns[order]],
             "old": old,
             "new": new,
             "moved_from": origin,
-            "confidence": moves.confidence[order].tolist(),
-            "cause": moves.cause[order].tolist(),
+            "confidence": changes.confidence[order].tolist(),
+            "cause": changes.cause[order].tolist(),
         },
         {
             "row": nw.Int64,
@@ -135,7 +109,7 @@ def changes_frame(frame, names, moves, ids, *, by_row):
         },
         backend=namespace,
     )
-    identity = ids[moves.row[order].tolist()].alias("id")
+    identity = ids[changes.rows[order].tolist()].alias("id")
     listed = listed.with_columns(
         nw.new_series("id", identity.to_list(), identity.dtype, backend=namespace)
     )
@@ -152,26 +126,3 @@ def _texts(series, rows, columns):
         cells = series[column][rows[mine].tolist()].to_list()
         texts[mine] = [None if cell is None or cell != cell else str(cell) for cell in cells]
     return texts.tolist()
-
-
-def _converter(dtype):
-    """How a value of another column becomes one of this type."""
-    if dtype.is_integer():
-        return lambda cell: _through(cell, _whole)
-    if dtype.is_float():
-        return lambda cell: _through(cell, float)
-    if isinstance(dtype, nw.String):
-        return lambda cell: _through(cell, str)
-    return lambda cell: cell
-
-
-def _whole(cell):
-    """A whole number, however it is written; long ones would lose digits as floats."""
-    try:
-        return int(cell)
-    except ValueError:
-        return int(float(cell))
-
-
-def _through(cell, convert):
-    return None if cell is None or cell != cell else convert(cell)
