@@ -135,7 +135,7 @@ def probability_of_damage(found):
     return expit(found.odds)
 
 
-def search(model, values, classes, *, foreign=None, fold=None, max_moves=None, n_jobs=None):
+def search(model, values, classes, *, foreign=None, fold=None, n_jobs=None):
     """Search all records with a learned model, each by the version of its fold."""
     n, p = values.shape
     if fold is None:
@@ -143,7 +143,7 @@ def search(model, values, classes, *, foreign=None, fold=None, max_moves=None, n
     bonus = np.zeros(n)
     if foreign is not None:
         bonus[foreign] = max(np.log(0.5 / model.foreign_rate), 0.0)
-    moves, shifts = log_prior(model.prior, max_moves)
+    moves, shifts = log_prior(model.prior)
     log_outlier = float(np.log(model.outlier_rate))
     found = Search(
         np.tile(np.arange(p), (n, 1)),

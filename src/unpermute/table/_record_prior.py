@@ -65,7 +65,7 @@ def update_prior(probability, permutations, n_records):
     return MovePrior(min(damaged, _MOST_DAMAGED), shift / norm, moved / norm)
 
 
-def log_prior(prior, max_moves=None):
+def log_prior(prior):
     """Logarithms for the search: of one permutation moving k cells, and of one shifted tail."""
     p = len(prior.moved) - 1
     moves = np.full(p + 1, -np.inf)
@@ -76,9 +76,6 @@ def log_prior(prior, max_moves=None):
         moves[2:] = np.log(prior.damaged) + np.log(prior.moved[2:]) - ways
         one = np.log(prior.damaged) + np.log(prior.shift) - np.log(max(2 * (p - 2), 1))
     shifts = np.where(np.arange(p) <= p - 3, one, -np.inf)
-    if max_moves is not None:
-        moves[max(max_moves, 0) + 1 :] = -np.inf
-        shifts[p - np.arange(p) > max_moves] = -np.inf
     return moves, shifts
 
 

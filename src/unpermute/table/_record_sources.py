@@ -64,9 +64,7 @@ class Sources:
     entries: np.ndarray
 
 
-def repair_sources(
-    values, classes, sources, *, integer, no_null, rank, max_moves, seed, model=None
-):  # fmt: skip
+def repair_sources(values, classes, sources, *, integer, no_null, rank, seed, model=None):
     """Find the order of the columns of every source; `sources` are numbers from 0."""
     rng = np.random.default_rng(seed)
     p = values.shape[1]
@@ -75,7 +73,7 @@ def repair_sources(
     mixed = mixed[np.argsort(sources[mixed], kind="stable")]
     members = np.split(mixed, np.cumsum(np.bincount(sources))[:-1])
     members = [np.sort(rows[:limit]) for rows in members]
-    prior = log_prior(default_prior(p, _DAMAGED), max_moves)[0]
+    prior = log_prior(default_prior(p, _DAMAGED))[0]
     learn = _Learner(values, classes, members, integer, no_null, rank, seed)
     orders = np.tile(np.arange(p), (len(members), 1))
     if model is None:

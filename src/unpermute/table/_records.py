@@ -218,9 +218,9 @@ def _sample(table, seed):
 
 
 def _repair(table, model, fold, own, max_moves, min_confidence, n_jobs):
-    # Searched without the limit: the best of few moves is not the truth if that takes more.
-    options = dict(max_moves=None, n_jobs=n_jobs)
-    found = search(model, table.values, table.classes, foreign=table.foreign, fold=fold, **options)
+    found = search(
+        model, table.values, table.classes, foreign=table.foreign, fold=fold, n_jobs=n_jobs
+    )
     probability = probability_of_damage(found)
     sure, listed = is_sure(found, min_confidence), probability > _SUSPICIOUS
     structure = measure_structure(
@@ -232,7 +232,8 @@ def _repair(table, model, fold, own, max_moves, min_confidence, n_jobs):
     if structure.weak:
         # Where most cells could not be put back, what seems sure is a guess, and listed as such.
         listed, sure = sure, np.zeros_like(sure)
-    _settle(table, model, fold, found, np.flatnonzero(sure), min_confidence, options)
+    _settle(table, model, fold, found, np.flatnonzero(sure), min_confidence, n_jobs)
+    # The search has no limit: the best of few moves is not the truth if that takes more.
     sure = sure & _few_enough(found.permutations, max_moves)
     return _result(found, sure, listed, model, structure)
 
@@ -255,7 +256,7 @@ def _result(found, sure, listed, model, structure, cause=None):
     )  # fmt: skip
 
 
-def _settle(table, model, fold, found, rows, min_confidence, options):
+def _settle(table, model, fold, found, rows, min_confidence, n_jobs):
     """Judge changed records again as repaired, and move on where that is sure; changes `found`.
 
     Without it a second repair could change a record again.
@@ -266,12 +267,10 @@ def _settle(table, model, fold, found, rows, min_confidence, options):
         repaired = table.take(rows).permuted(found.permutations[rows])
         again = search(
             model, repaired.values, repaired.classes, foreign=None,
-            fold=None if fold is None else fold[rows], **options,
+            fold=None if fold is None else fold[rows], n_jobs=n_jobs,
         )  # fmt: skip
         composed = np.take_along_axis(found.permutations[rows], again.permutations, axis=1)
-        allowed = np.sum(composed != np.arange(composed.shape[1]), axis=1)
         sure = (probability_of_damage(again) >= min_confidence) & (again.gain > 0)
-        sure &= allowed <= (options["max_moves"] or composed.shape[1])
         rows, part = rows[sure], again.take(sure)
         found.permutations[rows] = composed[sure]
         found.confidence[rows] = np.minimum(found.confidence[rows], part.confidence)
@@ -280,9 +279,7 @@ def _settle(table, model, fold, found, rows, min_confidence, options):
 
 def _repair_groups(table, groups, model, max_moves, min_confidence, n_jobs, options):
     sources = np.unique(groups, return_inverse=True)[1].ravel()
-    result = repair_sources(
-        table.values, table.classes, sources, max_moves=None, model=model, **options
-    )
+    result = repair_sources(table.values, table.classes, sources, model=model, **options)
     # Records of one source have more in common than a permutation: they do not count in full.
     of_sources = Search(
         result.alternative, result.gain / _IN_COMMON, result.odds / _IN_COMMON, result.confidence,
