@@ -94,13 +94,24 @@ def test_index_types_and_nulls_survive(wine, damaged):
     assert set(result.changes["id"]) == {"row 5"}
 
 
-def test_texts_are_moved_as_they_are_written(wine, damaged):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_texts_are_moved_as_they_are_written(damaged, backend):
     texts = damaged.astype(str)
     texts.loc[5, "proline"] = "014.20"
-    result = repair(texts)
-    assert result.frame.loc[5, "alcohol"] == "014.20"
-    assert result.frame.loc[5, "proline"] == "1450.0"
+    result = repair(BACKENDS[backend](texts))
+    frame = nw.from_native(result.frame)
+    assert frame["alcohol"][5] == "014.20"
+    assert frame["proline"][5] == "1450.0"
     assert result.summary["n_moved_cells"] == 2
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_arrow_keeps_its_kind_of_text(damaged, kind):
+    given = pa.Table.from_pandas(damaged.astype(str), preserve_index=False)
+    given = given.cast(pa.schema([(name, kind) for name in given.column_names]))
+    result = repair(given)
+    assert result.summary["n_moved_cells"] == 2
+    assert result.frame.schema == given.schema
 
 
 def test_only_the_chosen_columns_are_used(damaged):

@@ -45,6 +45,10 @@ def move_cells(frame, names, moves):
         series = nw.new_series(
             target.name, values, target.dtype, backend=nw.get_native_namespace(frame)
         )
+        if target.implementation.is_pyarrow():
+            # What is one type to narwhals, as text is, may be several to Arrow.
+            cells = series.to_native().cast(target.to_native().type)
+            series = nw.from_native(cells, series_only=True)
         changed.append(target.scatter(rows, series))
     return frame.with_columns(*changed) if changed else frame
 
