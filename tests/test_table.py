@@ -114,6 +114,13 @@ def test_arrow_keeps_its_kind_of_text(damaged, kind):
     assert result.frame.schema == given.schema
 
 
+@pytest.mark.filterwarnings("error")
+def test_an_empty_column_is_no_obstacle(tumours):
+    frame = tumours.assign(empty=np.nan)
+    repair(frame)
+    repair(frame, vectors="columns")
+
+
 def test_only_the_chosen_columns_are_used(damaged):
     assert "alcohol" not in scan(damaged, exclude=["alcohol"]).summary["columns"]
     chosen = ["alcohol", "proline", "ash"]

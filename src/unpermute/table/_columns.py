@@ -125,7 +125,8 @@ def standard_columns(table, *, logarithms=False):
     columns = fit_columns(values, cell_classes(values), np.ones(len(values)), flags, flags)
     Z = standardise(columns, values)[0]
     if logarithms:
-        positive = np.flatnonzero(np.nanmin(values, axis=0, initial=np.inf) >= 0.0)
+        lowest = np.nanmin(values, axis=0, initial=np.inf)
+        positive = np.flatnonzero((lowest >= 0.0) & (lowest < np.inf))  # not empty columns
         middle = np.nanmedian(values[:, positive], axis=0)
         Z[:, positive] = np.log(values[:, positive] + _OFFSET * middle + 1e-300)
         Z[:, positive] -= np.nanmean(Z[:, positive], axis=0)
