@@ -229,6 +229,15 @@ def test_a_failed_fit_leaves_nothing_behind():
         model.transform(data.X)
 
 
+@pytest.mark.parametrize("contamination", [0, 1, 0.2])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_of_constant_vectors_none_is_permuted(contamination):
+    X = np.repeat(np.arange(1.0, 11.0)[:, None], 6, axis=1)
+    model = PMSDR(contamination=contamination, random_state=0).fit(X)
+    assert np.all(model.status_ == "clean")
+    assert np.isfinite(model.offset_)
+
+
 def test_zero_constant_and_duplicate_vectors_are_legal():
     data = problem(0)
     X = np.vstack([data.X, np.zeros((3, 40)), np.ones((3, 40)), data.X[:5], data.X[:5]])

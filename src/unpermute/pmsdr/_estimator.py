@@ -390,9 +390,10 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         """Meet the given number of permuted vectors, and fit a classifier of the user's own."""
         if self.contamination != "auto" and self._peers is None:
             scores, _, movable = self._judge(X)
-            scores = np.sort(-scores[movable])
-            first = len(scores) - resolve_contamination(self.contamination, len(scores))
-            self.offset_ = -float(scores[first - 1 : first + 1].mean())
+            if movable.any():
+                scores = np.sort(-scores[movable])
+                first = len(scores) - resolve_contamination(self.contamination, len(scores))
+                self.offset_ = -float(scores[first - 1 : first + 1].mean())
         if not isinstance(self.classifier, str):
             mask, nearest = self._nearest(X[rows])
             filled = fill_missing(X[rows], self.bases_, self.offsets_)
