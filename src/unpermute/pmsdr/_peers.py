@@ -125,9 +125,9 @@ class Peers:
         elif output == "blend":
             repaired.X[rows] = blended
         else:
-            for j, k in zip(rows, repaired.labels[rows], strict=True):
-                scores = (blended[rows == j][0] - offsets[k]) @ bases[k]
-                repaired.X[j] = bases[k] @ scores + offsets[k]
+            for j, y in zip(rows, blended, strict=True):
+                k = repaired.labels[j]
+                repaired.X[j] = bases[k] @ ((y - offsets[k]) @ bases[k]) + offsets[k]
         return repaired
 
 

@@ -64,9 +64,8 @@ def put_back(
     repaired = Repaired.untouched(X, labels)
     rows = np.flatnonzero(mask)
     work = _Work(
-        repaired, X, np.ones(len(X)) if units is None else units, bases, offsets, recoverer,
-        output, min_confidence, noise_scale, seed,
-    )  # fmt: skip
+        repaired, X, units, bases, offsets, recoverer, output, min_confidence, noise_scale, seed
+    )
 
     def put_back_block(rows, n_jobs):
         own = classify(X[rows])
@@ -103,7 +102,7 @@ class _Work:
 
     repaired: Repaired
     X: np.ndarray
-    units: np.ndarray
+    units: np.ndarray | None
     bases: list[np.ndarray]
     offsets: list[np.ndarray]
     recoverer: Any
@@ -139,8 +138,11 @@ class _Work:
             result = self._result(problem)
             self._enter(mine, k, result, problem, None, np.ones(len(mine), dtype=bool))
 
+    def _unit(self, rows):
+        return 1.0 if self.units is None else self.units[rows, None]
+
     def _scaled(self, rows):
-        return self.X[rows] / self.units[rows, None]
+        return self.X[rows] / self._unit(rows)
 
     def _problem(self, rows, k, n_jobs):
         return RecoveryProblem(
@@ -157,7 +159,7 @@ class _Work:
             # Certified at once, or left for a search everywhere.
             found = recover_everywhere(
                 problem.Y, [problem.basis], [problem.offset], noise_scale=problem.noise_scale,
-                max_starts=0 if np.any(self.units != 1.0) else problem.max_starts,
+                max_starts=problem.max_starts if self.units is None else 0,
                 seed=problem.seed, n_jobs=problem.n_jobs,
             )  # fmt: skip
         rank = problem.basis.shape[1]
@@ -168,7 +170,7 @@ class _Work:
     def _enter(self, rows, k, result, problem, fallback, chosen):
         """Write the chosen vectors of subspace k into the result."""
         repaired, certain = self.repaired, result.confidence >= self.min_confidence
-        unit, settled = self.units[rows, None], rows[certain & chosen]
+        unit, settled = self._unit(rows), rows[certain & chosen]
         moved = np.take_along_axis(self.X[rows], result.permutations, axis=1)
         repaired.labels[rows[chosen]] = k
         repaired.confidence[rows[chosen]] = result.confidence[chosen]
