@@ -290,6 +290,8 @@ def test_bad_models_are_refused_in_a_sentence(data, model, tmp_path):
         stream.fit(PMSDR(2, 2, contamination=10), data.X, max_vectors=100)
     with pytest.raises(ValueError, match="max_vectors=1 must be a whole number, at least 2"):
         stream.fit(PMSDR(2, 2), data.X, max_vectors=1)
+    with pytest.raises(ValueError, match="source holds no vectors to learn from"):
+        stream.fit(PMSDR(2, 2), data.X[:0])
 
 
 def test_bad_vectors_are_named(data, model, tmp_path):

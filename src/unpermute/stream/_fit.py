@@ -83,6 +83,8 @@ def fit_with(run, model, source, *, max_vectors, block_size, random_state):
     """Fit a model, with the passes over the source made by `run`."""
     check_count("max_vectors", max_vectors, least=2)
     check_count("block_size", block_size)
+    if source.n_vectors == 0:
+        raise ValueError("source holds no vectors to learn from.")
     partial = source.n_vectors > max_vectors
     contamination = getattr(model, "contamination", "auto")
     if partial and isinstance(contamination, Integral):
