@@ -119,6 +119,13 @@ def test_an_empty_column_is_no_obstacle(tumours):
     frame = tumours.assign(empty=np.nan)
     repair(frame)
     repair(frame, vectors="columns")
+    audit(frame, columns=["mean radius"], n_trials=1)
+
+
+@pytest.mark.filterwarnings("error")
+def test_sources_of_one_record_are_left_alone(wine):
+    frame = wine[:40]
+    pd.testing.assert_frame_equal(repair(frame, groups="name").frame, frame)
 
 
 def test_only_the_chosen_columns_are_used(damaged):

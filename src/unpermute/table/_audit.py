@@ -184,7 +184,8 @@ def _attack(values, released, groups, tolerance):
     views = standard_views(_numeric(released))
     shuffled = np.concatenate(groups)
     clean = np.setdiff1d(np.arange(values.shape[1]), shuffled)
-    scale = np.nanstd(values, axis=0)
+    empty = np.isnan(values).all(axis=0)
+    scale = np.nanstd(np.where(empty, 0.0, values), axis=0)
     right, of, guessed = np.zeros((3, len(_MEASURES)))
     for group in groups:
         links = link_group(views, clean, group)

@@ -259,8 +259,10 @@ def _by_correlations(model, values):
     """Match columns whose correlations with all others, sorted, look alike."""
     z = standardise(model.columns, values)[0]
     ranks = np.argsort(np.argsort(np.nan_to_num(z), axis=0, kind="stable"), axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        given = np.nan_to_num(np.corrcoef(ranks.T)).reshape(z.shape[1], -1)
+    given = np.zeros((z.shape[1], z.shape[1]))
+    if len(ranks) > 1:  # one record has no correlations
+        with np.errstate(invalid="ignore", divide="ignore"):
+            given[:] = np.nan_to_num(np.corrcoef(ranks.T))
     covariance = np.linalg.inv(model.scatter.precision[-1])
     deviations = np.sqrt(np.diag(covariance))
     wanted = covariance / np.outer(deviations, deviations)
