@@ -114,6 +114,16 @@ def test_arrow_keeps_its_kind_of_text(damaged, kind):
     assert result.frame.schema == given.schema
 
 
+def test_what_cannot_be_moved_is_not_called_right(damaged):
+    frame = damaged.copy()
+    frame["alcohol"] = frame["alcohol"].astype(str)
+    frame.loc[5, "alcohol"] = "much"  # a column of numbers cannot hold it
+    vectors = scan(frame).vectors.set_index("vector")
+    assert vectors.loc[5, "status"] == "uncertain"
+    assert vectors.loc[5, "moved"] == 0
+    assert vectors.loc[5, "confidence"] < 0.05
+
+
 @pytest.mark.filterwarnings("error")
 def test_an_empty_column_is_no_obstacle(tumours):
     frame = tumours.assign(empty=np.nan)

@@ -5,6 +5,7 @@ from numbers import Integral, Real
 
 import narwhals.stable.v1 as nw
 import numpy as np
+from scipy.special import expit
 
 from unpermute.table._columns import repair_columns
 from unpermute.table._moves import move_cells
@@ -255,6 +256,7 @@ def _leave_alone(repairs, rows):
     """Change nothing in these records, but list them."""
     repairs.permutations[rows] = np.arange(repairs.permutations.shape[1])
     repairs.status[rows] = "uncertain"
+    repairs.confidence[rows] = expit(-repairs.score[rows])  # that nothing had moved
 
 
 def _find_in_columns(frame, table, options):
