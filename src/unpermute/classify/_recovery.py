@@ -31,8 +31,9 @@ _LIKELY = 5.0
 _MIN_STARTS = 200
 # Vectors of the first wave; every other has twice as many as the one before.
 _FIRST_WAVE = 16
-# Subspaces that get the full budget.
-_FINALISTS = 3
+# Subspaces that get the full budget; vectors that are left get so many times more in the end,
+# provided that the full budget settled some of all kinds.
+_FINALISTS, _LAST_FACTOR = 3, 4
 # Subspaces, by the distance of the vector as it stands, in which easy vectors are looked for.
 _NEAREST = 2
 
@@ -60,7 +61,8 @@ class RecoveryClassifier(EliminationClassifier):
     noise_scale : float, default=None
         Standard deviation of the noise of an entry, if known.
     max_starts : int, default=2000
-        Budget of starts per vector and subspace.
+        Budget of starts per vector and subspace; four times as many in the end for the vectors
+        that are left, if the others were settled.
     random_state : int, RandomState instance or None, default=None
         Seeds the starts.
     n_jobs : int, default=None
@@ -246,34 +248,37 @@ class _Search:
         return self.found
 
     def _spend(self, order, max_starts):
-        """Random starts: a few everywhere, the full budget where that looked best."""
+        """Random starts: a few everywhere, then more and more where that looked best."""
         n_subspaces = len(self.bases)
         if n_subspaces > 1:
-            self._in_waves(lambda rows: self._search_in(rows, range(n_subspaces), _FEW_STARTS))
+            self._in_waves(range(n_subspaces), _FEW_STARTS)
         # Evidence and distance err on different vectors: by the sum of both ranks.
         ranks = np.argsort(np.argsort(-self.found.evidence, axis=1), axis=1)
         best = np.argsort(ranks + np.argsort(order, axis=1), axis=1, kind="stable")
         finalists = best[:, :_FINALISTS].T
-        self._in_waves(lambda rows: self._search_in(rows, finalists, max_starts))
+        if self._in_waves(finalists, max_starts):
+            self.seed += 1  # other starts than before
+            self._in_waves(finalists, _LAST_FACTOR * max_starts)
 
-    def _in_waves(self, spend):
-        """Spend on the most promising vectors first, and on the others while that certifies any.
+    def _in_waves(self, subspaces, budget):
+        """Search the most promising vectors first, and the others while that certifies any.
 
         Hopeless vectors, say of a rank too high for their moves, come in company: without this
-        each of them would cost the whole budget.
+        each of them would cost the whole budget. Returns whether all had their turn.
         """
         rows = np.flatnonzero(~(self.found.certain | self.done))
         rows = rows[np.argsort(-self.found.evidence[rows].max(axis=1), kind="stable")]
         size = _FIRST_WAVE
         while len(rows) > 0:
             wave, rows = rows[:size], rows[size:]
-            spend(wave)
+            self._search_wave(wave, subspaces, budget)
             if not self.found.certain[wave].any():
                 break
             size *= 2
+        return len(rows) == 0
 
-    def _search_in(self, wave, subspaces, budget):
-        """Search the vectors of a wave in one subspace after the other, or in one each."""
+    def _search_wave(self, wave, subspaces, budget):
+        """Search vectors in one subspace after the other, or in one of each vector's own."""
         for columns in subspaces:
             rows = wave[~self.found.certain[wave]]
             own = np.broadcast_to(columns, len(self.Y))[rows]
