@@ -216,13 +216,13 @@ def _fallback(problem, found, mine, bases, offsets):
 def _blend(problem, result, certain, moved):
     """Least expected squared error: observed and fitted value weighed per entry.
 
-    Values that were moved back with confidence count as observed; elsewhere the weight is the
+    The weight of a value that was moved back with confidence is that confidence, of any other the
     posterior probability of being in place (pseudo-likelihood).
     """
     solution = pl(problem)
-    weights = solution.info["weights"]
     fitted = solution.coefficients @ problem.basis.T + problem.offset
-    observed = np.where(np.isnan(problem.Y), fitted, problem.Y)
-    blended = weights * observed + (1.0 - weights) * fitted
-    values = np.where(np.isnan(moved), result.fitted, moved)
-    return np.where(certain[:, None], values, blended)
+    fitted = np.where(certain[:, None], result.fitted, fitted)
+    trusted = certain[:, None] & (moved != problem.Y)
+    weights = np.where(trusted, result.entry_confidence, solution.info["weights"])
+    values = np.where(certain[:, None], moved, problem.Y)
+    return np.where(np.isnan(values), fitted, weights * values + (1.0 - weights) * fitted)
