@@ -320,3 +320,14 @@ def test_blend_is_nearer_than_the_values_it_blends(seed, snr_db):
         for output in ("values", "blend")
     }
     assert errors["blend"] < errors["values"]
+
+
+def test_stages_of_ones_own_are_seeded():
+    data = make_permuted_subspaces(2, 40, 30, 3, random_state=0)
+    masks = [
+        PMSDR(2, 3, detector=IsolationForest(n_estimators=2), refine=False, random_state=0)
+        .fit(data.X)
+        .outlier_mask_
+        for _ in range(5)
+    ]
+    assert all(np.array_equal(mask, masks[0]) for mask in masks)

@@ -9,7 +9,6 @@ from sklearn.base import (
     ClusterMixin,
     OneToOneFeatureMixin,
     TransformerMixin,
-    clone,
 )
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -34,7 +33,7 @@ from unpermute.pmsdr._distances import distances_as_they_stand, fill_missing
 from unpermute.pmsdr._exemplars import exemplar_count, learn_from_exemplars
 from unpermute.pmsdr._learn import Given, Learner, log
 from unpermute.pmsdr._put_back import Repaired, put_back
-from unpermute.pmsdr._stages import CLUSTERERS, has_no_order
+from unpermute.pmsdr._stages import CLUSTERERS, has_no_order, own_stage
 from unpermute.recover._recover import METHODS as RECOVERERS
 
 __all__ = ["PMSDR"]
@@ -397,7 +396,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         if not isinstance(self.classifier, str):
             mask, nearest = self._nearest(X[rows])
             filled = fill_missing(X[rows], self.bases_, self.offsets_)
-            self.classifier_ = clone(self.classifier, safe=False).fit(filled[~mask], nearest[~mask])
+            classifier = own_stage(self.classifier, self._seed)
+            self.classifier_ = classifier.fit(filled[~mask], nearest[~mask])
 
     def _judge(self, X):
         """How normal every vector is, its nearest subspace, and whether its entries differ."""

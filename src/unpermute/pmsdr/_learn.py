@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from unpermute._validation import check_rank, resolve_contamination
 from unpermute.numerics.subspaces import fit_subspaces
@@ -18,7 +17,7 @@ from unpermute.pmsdr._contrast import Contrasted, learn_by_contrast, noise_is_un
 from unpermute.pmsdr._distances import distances_as_they_stand, fill_missing
 from unpermute.pmsdr._peers import Peers, choose_peers, noise_differs
 from unpermute.pmsdr._refine import Refiner
-from unpermute.pmsdr._stages import cluster, detect, has_no_order, match_ranks
+from unpermute.pmsdr._stages import cluster, detect, has_no_order, match_ranks, own_stage
 
 __all__ = ["ROUNDING", "Given", "Learned", "Learner", "log"]
 
@@ -146,7 +145,11 @@ class Learner:
         given = self.given
         mask = np.zeros(len(self.X), dtype=bool)
         mask[~self.orderly] = detect(
-            self.filled[~self.orderly], given.detector, given.contamination, n_jobs=given.n_jobs
+            self.filled[~self.orderly],
+            given.detector,
+            given.contamination,
+            seed=given.seed,
+            n_jobs=given.n_jobs,
         )
         log(given, "detect: %d of %d vectors are permuted", mask.sum(), len(mask))
         members = ~mask if self.orderly.all() else ~mask & ~self.orderly
@@ -201,7 +204,7 @@ class Learner:
         self._typical = _typical_residual(residuals.min(axis=1), np.abs(X).max())
         self.classifier = None
         if not isinstance(given.classifier, str) and not given.refine:
-            self.classifier = clone(given.classifier, safe=False).fit(X, labels)
+            self.classifier = own_stage(given.classifier, given.seed).fit(X, labels)
         return labels
 
     def _settle(self, labels):

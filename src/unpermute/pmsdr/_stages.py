@@ -13,7 +13,7 @@ from unpermute.cluster import (
 from unpermute.detect import SelfRepresentationDetector
 from unpermute.numerics.robust_subspace import unit_rows
 
-__all__ = ["CLUSTERERS", "cluster", "detect", "has_no_order", "match_ranks"]
+__all__ = ["CLUSTERERS", "cluster", "detect", "has_no_order", "match_ranks", "own_stage"]
 
 CLUSTERERS = {
     "ssc": SparseSubspaceClustering,
@@ -24,7 +24,7 @@ CLUSTERERS = {
 _SUGGESTIONS = 3
 
 
-def detect(X, detector, contamination, *, n_jobs):
+def detect(X, detector, contamination, *, seed, n_jobs):
     """Stage 1: True where a vector is permuted."""
     if len(X) < 2:
         return np.zeros(len(X), dtype=bool)
@@ -35,7 +35,7 @@ def detect(X, detector, contamination, *, n_jobs):
         if contamination != "auto":
             # Other detectors take a share.
             given["contamination"] = resolve_contamination(contamination, len(X)) / len(X)
-        detector = _own_stage(detector, given)
+        detector = own_stage(detector, seed, given)
     mask = _check_stage("detector", detector.fit_predict(X), len(X)) == -1
     if mask.all():
         raise ValueError(
@@ -60,7 +60,7 @@ def cluster(X, clusterer, n_subspaces, *, min_size, affine, seed, n_jobs):
         # Lengths say nothing about which linear subspace a vector lies in.
         X = X if affine else unit_rows(X)
     else:
-        clusterer = _own_stage(clusterer, given)
+        clusterer = own_stage(clusterer, seed, given)
     labels = _check_stage("clusterer", clusterer.fit_predict(X), len(X)).astype(np.int64)
     clustered = labels >= 0
     if not clustered.any():
@@ -78,10 +78,16 @@ def has_no_order(X):
     return largest <= smallest
 
 
-def _own_stage(stage, given):
-    """Copy a user's own stage, and hand down what PMSDR was given if it has such a parameter."""
+def own_stage(stage, seed, given=None):
+    """Copy a user's own stage, and hand down what PMSDR was given if it has such a parameter.
+
+    The seed too, unless the stage has its own: the same `random_state`, the same answer.
+    """
     stage = clone(stage, safe=False)
     known = stage.get_params() if hasattr(stage, "get_params") else {}
+    given = dict(given or {})
+    if known.get("random_state", seed) is None:
+        given["random_state"] = seed
     accepted = {name: value for name, value in given.items() if name in known}
     return stage.set_params(**accepted) if accepted else stage
 
