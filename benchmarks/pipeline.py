@@ -1,8 +1,8 @@
 """The whole pipeline with its defaults on the paper's synthetic grid, beside the published figures.
 
 L, r and the number of permuted vectors are given, as in the paper; ``output="subspace"``. Run
-``python benchmarks/pipeline.py -o draws.csv`` for all 108 cells and three seeds (hours on two
-cores: hopeless cells search to the end of their budget), or name a part, for instance
+``python benchmarks/pipeline.py -o draws.csv`` for all 108 cells and three seeds (an hour or two on
+two cores: where half of the vectors can be found, the others cost most), or name a part, as
 ``--subspaces 2 --seeds 1``. Every draw is written to the file at once, and draws that it holds are
 not run again.
 """

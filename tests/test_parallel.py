@@ -25,7 +25,8 @@ def test_results_and_progress_come_in_order(n_jobs):
 
 def test_threads_run_side_by_side():
     meeting = threading.Barrier(2, timeout=10)
-    map_blocks(lambda start, stop: meeting.wait(), 2, block=1, stage="meet", n_jobs=2)
+    places = map_blocks(lambda start, stop: meeting.wait(), 2, block=1, stage="meet", n_jobs=2)
+    assert sorted(places) == [0, 1]
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

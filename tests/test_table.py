@@ -127,9 +127,9 @@ def test_what_cannot_be_moved_is_not_called_right(damaged):
 @pytest.mark.filterwarnings("error")
 def test_an_empty_column_is_no_obstacle(tumours):
     frame = tumours.assign(empty=np.nan)
-    repair(frame)
-    repair(frame, vectors="columns")
-    audit(frame, columns=["mean radius"], n_trials=1)
+    for vectors in ("rows", "columns"):
+        assert repair(frame, vectors=vectors).frame["empty"].isna().all()
+    assert audit(frame, columns=["mean radius"], n_trials=1).summary
 
 
 @pytest.mark.filterwarnings("error")

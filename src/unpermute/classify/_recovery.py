@@ -32,7 +32,7 @@ _MIN_STARTS = 200
 # Vectors of the first wave; every other has twice as many as the one before.
 _FIRST_WAVE = 16
 # Subspaces that get the full budget; vectors that are left get so many times more in the end,
-# provided that the full budget settled some of all kinds.
+# unless a wave without success ended it before all had their turn.
 _FINALISTS, _LAST_FACTOR = 3, 4
 # Subspaces, by the distance of the vector as it stands, in which easy vectors are looked for.
 _NEAREST = 2
@@ -62,7 +62,7 @@ class RecoveryClassifier(EliminationClassifier):
         Standard deviation of the noise of an entry, if known.
     max_starts : int, default=2000
         Budget of starts per vector and subspace; four times as many in the end for the vectors
-        that are left, if the others were settled.
+        that are left, unless too many are.
     random_state : int, RandomState instance or None, default=None
         Seeds the starts.
     n_jobs : int, default=None
