@@ -249,16 +249,18 @@ class _Search:
 
     def _spend(self, order, max_starts):
         """Random starts: a few everywhere, then more and more where that looked best."""
-        n_subspaces = len(self.bases)
-        if n_subspaces > 1:
-            self._in_waves(range(n_subspaces), _FEW_STARTS)
-        # Evidence and distance err on different vectors: by the sum of both ranks.
-        ranks = np.argsort(np.argsort(-self.found.evidence, axis=1), axis=1)
-        best = np.argsort(ranks + np.argsort(order, axis=1), axis=1, kind="stable")
-        finalists = best[:, :_FINALISTS].T
+        if len(self.bases) > 1:
+            self._in_waves(self._likely_first(order), _FEW_STARTS)
+        finalists = self._likely_first(order)[:_FINALISTS]
         if self._in_waves(finalists, max_starts):
             self.seed += 1  # other starts than before
             self._in_waves(finalists, _LAST_FACTOR * max_starts)
+
+    def _likely_first(self, order):
+        """Subspaces of every vector, one column each, the likely ones first."""
+        # Evidence and distance err on different vectors: by the sum of both ranks.
+        ranks = np.argsort(np.argsort(-self.found.evidence, axis=1), axis=1)
+        return np.argsort(ranks + np.argsort(order, axis=1), axis=1, kind="stable").T
 
     def _in_waves(self, subspaces, budget):
         """Search the most promising vectors first, and the others while that certifies any.
@@ -278,10 +280,10 @@ class _Search:
         return len(rows) == 0
 
     def _search_wave(self, wave, subspaces, budget):
-        """Search vectors in one subspace after the other, or in one of each vector's own."""
+        """Search vectors in one subspace of their own after the other."""
         for columns in subspaces:
             rows = wave[~self.found.certain[wave]]
-            own = np.broadcast_to(columns, len(self.Y))[rows]
+            own = columns[rows]
             for k in np.unique(own):
                 self._search(rows[own == k], k, budget)
             report("recover", int(self.found.certain.sum()), len(self.Y))
