@@ -29,10 +29,11 @@ _FEW_STARTS = 120
 _LIKELY = 5.0
 # Fewer starts are none: they take long on long vectors and settle next to none of them.
 _MIN_STARTS = 200
-# Vectors of the first wave; every other has twice as many as the one before.
-_FIRST_WAVE = 16
-# Subspaces that get the full budget; vectors that are left get so many times more in the end,
-# unless a wave without success ended it before all had their turn.
+# Vectors of the first wave; every other has twice as many as the one before. One that certifies a
+# smaller share of its vectors is the last.
+_FIRST_WAVE, _WORTH_IT = 16, 0.05
+# Subspaces that get the full budget; vectors that are left get so many times more in the end, if
+# they are fewer than those that it settled.
 _FINALISTS, _LAST_FACTOR = 3, 4
 # Subspaces, by the distance of the vector as it stands, in which easy vectors are looked for.
 _NEAREST = 2
@@ -62,7 +63,7 @@ class RecoveryClassifier(EliminationClassifier):
         Standard deviation of the noise of an entry, if known.
     max_starts : int, default=2000
         Budget of starts per vector and subspace; four times as many in the end for the vectors
-        that are left, unless too many are.
+        that are left, unless those are the most.
     random_state : int, RandomState instance or None, default=None
         Seeds the starts.
     n_jobs : int, default=None
@@ -252,7 +253,8 @@ class _Search:
         if len(self.bases) > 1:
             self._in_waves(self._likely_first(order), _FEW_STARTS)
         finalists = self._likely_first(order)[:_FINALISTS]
-        if self._in_waves(finalists, max_starts):
+        rows = np.flatnonzero(~(self.found.certain | self.done))
+        if self._in_waves(finalists, max_starts) and self.found.certain[rows].sum() > len(rows) / 2:
             self.seed += 1  # other starts than before
             self._in_waves(finalists, _LAST_FACTOR * max_starts)
 
@@ -274,7 +276,7 @@ class _Search:
         while len(rows) > 0:
             wave, rows = rows[:size], rows[size:]
             self._search_wave(wave, subspaces, budget)
-            if not self.found.certain[wave].any():
+            if self.found.certain[wave].mean() < _WORTH_IT:
                 break
             size *= 2
         return len(rows) == 0

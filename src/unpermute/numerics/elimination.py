@@ -243,36 +243,41 @@ def _drop_worst(rows, y, residual, size, count, gram, factor, floor, work):
     # Only beyond that the factor has to be computed anew.
     spent, missing = 0.0, _count_infinite(factor)
     while count > 0:
-        worst = _argmax_abs(residual, size)
-        if residual[worst] == 0.0:
+        limit = _nth_largest(residual, size, count)
+        if limit == 0.0:
             break
-        _copy(rows[worst], work)
-        _forward(factor, work)
-        spent += dot(work, work)
-        add_outer(gram, rows[worst], -1.0)
-        if spent > 0.99:
-            spent = 0.0
-            if _cholesky(gram, floor, np.inf, factor) > missing:
-                add_outer(gram, rows[worst], 1.0)
-                _cholesky(gram, floor, np.inf, factor)
-                residual[worst] = 0.0
+        # From the end: the last entry, which takes the place of a dropped one, was seen before.
+        for i in range(size - 1, -1, -1):
+            if count == 0 or abs(residual[i]) < limit:
                 continue
-        size -= 1
-        count -= 1
-        # The last entry takes the place of the dropped one.
-        _copy(rows[size], rows[worst])
-        y[worst] = y[size]
-        residual[worst] = residual[size]
+            _copy(rows[i], work)
+            _forward(factor, work)
+            spent += dot(work, work)
+            add_outer(gram, rows[i], -1.0)
+            if spent > 0.99:
+                spent = 0.0
+                if _cholesky(gram, floor, np.inf, factor) > missing:
+                    add_outer(gram, rows[i], 1.0)
+                    _cholesky(gram, floor, np.inf, factor)
+                    residual[i] = 0.0
+                    continue
+            size -= 1
+            count -= 1
+            _copy(rows[size], rows[i])
+            y[i] = y[size]
+            residual[i] = residual[size]
     return size
 
 
 @njit(cache=True, nogil=True)
-def _argmax_abs(values, size):
-    best = 0
-    for i in range(1, size):
-        if abs(values[i]) > abs(values[best]):
-            best = i
-    return best
+def _nth_largest(values, size, n):
+    """The n-th largest absolute value."""
+    if n > 1:
+        return np.partition(np.abs(values[:size]), size - n)[size - n]
+    largest = 0.0  # in the many steps that drop one entry no memory is taken
+    for i in range(size):
+        largest = max(largest, abs(values[i]))
+    return largest
 
 
 @njit(cache=True, nogil=True)
@@ -299,7 +304,7 @@ def _copy(source, target):
         target[i] = source[i]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def dot(a, b):
     total = 0.0
     for i in range(len(a)):

@@ -32,7 +32,9 @@ _MAX_LEVERAGE = 1.0
 # A vector that the detector trusts is left out of the fit only this many times beyond the limit.
 _UNUSUAL = 1.5
 # Shares of the entries that the classification retains.
-_RETAINED = (0.3, 0.5, 0.7)
+_RETAINED = (0.5, 0.7)
+# Directions added to a subspace for the classification, so many times its rank.
+_WIDER = 2
 # Subspaces, by these distances, in which a vector is recovered to be classified.
 _PLAUSIBLE = 3
 # Share of the entries that count as independent when distances are weighed against coordinates.
@@ -48,7 +50,7 @@ class Contrasted:
     Attributes
     ----------
     bases : list of ndarray of shape (n_features, rank)
-    wide_bases : list of ndarray of shape (n_features, up to twice the rank), or None
+    wide_bases : list of ndarray of shape (n_features, up to three times the rank), or None
         The same with the main directions of what they leave of their clean vectors; None if they
         are known to be complete.
     means, covariances : list of ndarray
@@ -205,15 +207,15 @@ def known_subspaces(X, mask, bases):
 
 
 def _widened(X, labels, bases):
-    """Bases with the main directions of what they leave of their members, as many as they have.
+    """Bases with the main directions of what they leave of their members.
 
-    No more than a quarter of the members or entries: the others would be noise.
+    No more than a third of the members or entries: the others would be noise.
     """
     wide = []
     for k, basis in enumerate(bases):
         rest = X[labels == k]
         rest = rest - (rest @ basis) @ basis.T
-        added = min(basis.shape[1], min(rest.shape) // 4)
+        added = min(_WIDER * basis.shape[1], min(rest.shape) // 3)
         directions = np.linalg.svd(rest, full_matrices=False)[2][:added]
         # Of exact vectors nothing but rounding is left, in any direction.
         wide.append(np.linalg.qr(np.hstack([basis, directions.T]))[0])
