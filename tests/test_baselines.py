@@ -21,12 +21,13 @@ from unpermute.baselines import (
     RobustPCA,
     SSCReconstruction,
 )
-from unpermute.baselines._rkpca import _cost_and_slope
+from unpermute.baselines._rkpca import _cost_slope_and_scale, _root_and_derivative
 from unpermute.cluster._ssc import sparse_self_representation
 from unpermute.datasets import make_permuted_subspaces
 from unpermute.metrics import recovery_error, subspace_clustering_error
 from unpermute.numerics import proximal
 from unpermute.numerics.graphs import affinity, spectral_clusters
+from unpermute.numerics.orthant_descent import orthant_descent
 
 ALL = [
     RobustPCA(),
@@ -137,12 +138,45 @@ def test_all_error_leaves_nothing_to_transform_with():
 
 def test_slope_of_the_kernel_cost_is_its_derivative(rng):
     Y, direction = rng.normal(size=(2, 12, 4))
-    _, slope = _cost_and_slope(Y, 1.5)
+    _, slope, _ = _cost_slope_and_scale(Y, 1.5)
     step = 1e-6
     # The slope is with respect to the errors, and Y is X less the errors.
-    change = _cost_and_slope(Y - step * direction, 1.5)[0]
-    change -= _cost_and_slope(Y + step * direction, 1.5)[0]
+    change = _cost_slope_and_scale(Y - step * direction, 1.5)[0]
+    change -= _cost_slope_and_scale(Y + step * direction, 1.5)[0]
     np.testing.assert_allclose(change / (2 * step), np.vdot(slope, direction), rtol=1e-5)
+
+
+def test_roots_that_are_near_the_ridge_need_no_vectors(rng):
+    Q = np.linalg.qr(rng.normal(size=(30, 30)))[0]
+    values = 1e-5 + np.concatenate([np.zeros(8), np.logspace(-10, 1, 22)])
+    root, derivative = _root_and_derivative((Q * values) @ Q.T)
+    np.testing.assert_allclose(root, np.sqrt(values).sum(), rtol=1e-6)
+    np.testing.assert_allclose(derivative, (Q * (0.5 / np.sqrt(values))) @ Q.T, atol=2e-3)
+
+
+def test_orthant_descent_solves_the_lasso(rng):
+    A, b, lam = rng.normal(size=(40, 15)), rng.normal(size=40), 3.0
+
+    def smooth(x):
+        rest = A @ x - b
+        return 0.5 * rest @ rest, A.T @ rest, np.ones(1)
+
+    found = orthant_descent(
+        smooth,
+        np.zeros(15),
+        lam,
+        first_step=lambda slope: 1e-3,
+        tol=1e-8,
+        max_iter=500,
+        task="lasso",
+    )
+    x = found.solution
+    slope = smooth(x)[1]
+    assert found.converged
+    assert 0 < np.sum(x == 0) < 15
+    np.testing.assert_allclose(slope[x != 0], -lam * np.sign(x[x != 0]), atol=1e-6)
+    assert np.all(np.abs(slope[x == 0]) <= lam + 1e-6)
+    assert np.all(np.diff(found.info["objective"]) <= 0)
 
 
 def test_robust_kernel_pca_removes_sparse_errors_that_robust_pca_cannot(seed):

@@ -4,24 +4,25 @@ from typing import ClassVar
 
 import numpy as np
 from scipy import linalg
+from scipy.linalg import lapack
 from scipy.spatial.distance import pdist
 from sklearn.base import BaseEstimator
 
-from unpermute._progress import report
 from unpermute._validation import StrOptions
 from unpermute.baselines._base import SOLVER_CONSTRAINTS, MatrixRecovery, positive
-from unpermute.numerics.proximal import soft_threshold
-from unpermute.numerics.result import SolverResult, warn_not_converged
+from unpermute.numerics.orthant_descent import orthant_descent
+from unpermute.numerics.result import warn_not_converged
 from unpermute.numerics.robust_subspace import unit_rows
 
 __all__ = ["RobustKernelPCA", "robust_kernel_pca"]
 
 # Added to the kernel matrix: where vectors coincide, the root of its eigenvalues has no slope.
 _RIDGE = 1e-5
-# A step must lower the cost by this share of what it would with the curvature it assumes; it is
-# shortened by this factor until it does, and changes by at most so much from one to the next.
-_DECREASE, _SHRINK, _MAX_CHANGE = 0.05, 0.4, 10.0
-_MAX_HALVINGS = 40
+# Eigenvalues above it by less than this share of it count as near it: the derivative of their roots
+# is off by less than 1e-5 of itself.
+_TAIL = 0.01
+# Least scale of a vector, relative to the largest: far vectors have hardly any curvature.
+_LEAST_SCALE = 1e-3
 
 
 class RobustKernelPCA(MatrixRecovery, BaseEstimator):
@@ -151,7 +152,7 @@ class RobustKernelPCA(MatrixRecovery, BaseEstimator):
 
 
 def robust_kernel_pca(X, *, lam, bandwidth, tol=1e-3, max_iter=500):
-    """Solve the problem of :class:`RobustKernelPCA` by proximal gradient with adaptive steps.
+    """Solve the problem of :class:`RobustKernelPCA` by quasi-Newton descent.
 
     Parameters
     ----------
@@ -171,27 +172,19 @@ def robust_kernel_pca(X, *, lam, bandwidth, tol=1e-3, max_iter=500):
     SolverResult
         `solution` holds the errors; `info` the ``objective`` per iteration.
     """
-    errors, step = np.zeros_like(X), None
-    value, slope = _cost_and_slope(X, bandwidth)
-    objective = [value]
-    for n_iter in range(1, max_iter + 1):
-        before, slope_before = errors, slope
-        step = step or _first_step(slope, lam, X)
-        errors, value, slope, moved = _descend(
-            X, errors, objective[-1], slope, step, lam, bandwidth
-        )
-        step = _next_step(errors - before, slope - slope_before, step)
-        objective.append(value)
-        optimality = np.linalg.norm(moved) / (lam * np.sqrt(X.size))
-        report("robust kernel PCA", n_iter, max_iter)
-        if optimality <= tol:
-            report("robust kernel PCA", max_iter, max_iter)
-            break
-    else:
+    result = orthant_descent(
+        lambda errors: _cost_slope_and_scale(X - errors, bandwidth),
+        np.zeros_like(X),
+        lam,
+        first_step=lambda slope: _first_step(slope, lam, X),
+        tol=tol,
+        max_iter=max_iter,
+        task="robust kernel PCA",
+    )
+    if not result.converged:
         remedy = f"raise max_iter (now {max_iter}) or tol"
-        warn_not_converged("Robust kernel PCA (proximal gradient)", optimality, tol, remedy)
-    info = {"objective": objective[1:]}
-    return SolverResult(errors, float(optimality), n_iter, bool(optimality <= tol), info)
+        warn_not_converged("Robust kernel PCA (quasi-Newton)", result.optimality, tol, remedy)
+    return result
 
 
 def _first_step(slope, lam, X):
@@ -200,43 +193,47 @@ def _first_step(slope, lam, X):
     return 0.1 * np.abs(X).max() / steepest
 
 
-def _next_step(move, change, step):
-    """Step of Barzilai and Borwein, ``⟨ΔE, ΔE⟩ / ⟨ΔE, Δg⟩``, within a factor of the last one."""
-    curvature = np.vdot(move, change)
-    if curvature <= 0:
-        return step * _MAX_CHANGE
-    ratio = np.vdot(move, move) / curvature
-    return float(np.clip(ratio, step / _MAX_CHANGE, step * _MAX_CHANGE))
+def _cost_slope_and_scale(Y, bandwidth):
+    """Return ``tr (K + εI)^½``, its slope with respect to the errors, and a scale per vector.
 
-
-def _descend(X, errors, cost, slope, step, lam, bandwidth):
-    """One proximal step; shorten it until the cost falls by what the step promises."""
-    for _ in range(_MAX_HALVINGS):
-        candidate = soft_threshold(errors - step * slope, step * lam)
-        moved = (errors - candidate) / step
-        value, new_slope = _cost_and_slope(X - candidate, bandwidth)
-        value += lam * np.abs(candidate).sum()
-        if value <= cost - _DECREASE * step * np.vdot(moved, moved):
-            return candidate, value, new_slope, moved
-        step *= _SHRINK
-    # Rounding hides any decrease: nothing is left to gain.
-    return errors, cost, slope, np.zeros_like(errors)
-
-
-def _cost_and_slope(Y, bandwidth):
-    """Return ``tr (K + εI)^½`` and its slope with respect to the errors."""
+    The scale is the curvature of the cost in the entries of one vector if the weights of K stood
+    still: large for vectors with many near ones, small for those far from all.
+    """
     squares = np.einsum("ij,ij->i", Y, Y)
     K = squares[:, None] + squares - 2.0 * (Y @ Y.T)
     np.maximum(K, 0.0, out=K)
     K *= -0.5 / bandwidth**2
     np.exp(K, out=K)
     K.flat[:: len(K) + 1] = 1.0 + _RIDGE
-    values, vectors = linalg.eigh(K, overwrite_a=False, check_finite=False, driver="evd")
-    roots = np.sqrt(np.maximum(values, _RIDGE))
-    # d tr K^½ = ½ tr(K^{-½} dK), and dK_ij = −K_ij ⟨y_i − y_j, dy_i − dy_j⟩ / σ².
-    weights = (vectors / (2.0 * roots)) @ vectors.T
+    cost, weights = _root_and_derivative(K)
+    # dK_ij = −K_ij ⟨y_i − y_j, dy_i − dy_j⟩ / σ².
     weights *= K
     weights.flat[:: len(K) + 1] = 0.0
-    total = weights.sum(axis=1)
-    slope = (2.0 / bandwidth**2) * (total[:, None] * Y - weights @ Y)
-    return roots.sum(), slope
+    total = weights.sum(axis=1, keepdims=True)
+    slope = (2.0 / bandwidth**2) * (total * Y - weights @ Y)
+    return cost, slope, np.maximum(-total, _LEAST_SCALE * np.abs(total).max())
+
+
+def _root_and_derivative(K):
+    """Return ``tr K^½`` and its derivative ``½ K^{-½}``, for K with eigenvalues from ε on.
+
+    Most eigenvalues are close to ε, where the derivative is linear in them for all that matters:
+    ``½ K^{-½} = aI + bK + V diag(½ k^{-½} − a − bk) Vᵀ`` takes the eigenvectors V of the others
+    only. The tridiagonal form has to be worked out for all of them.
+    """
+    n = len(K)
+    # The lower triangle of the transpose, which LAPACK reads without another copy.
+    lwork = int(lapack.dsytrd_lwork(n, lower=1)[0])
+    reflectors, diagonal, beside, tau, _ = lapack.dsytrd(K.T, lower=1, lwork=lwork)
+    values, vectors = linalg.eigh_tridiagonal(diagonal, beside, check_finite=False)
+    values = np.maximum(values, _RIDGE)
+    few = values > _RIDGE * (1.0 + _TAIL)
+    ends = _RIDGE * np.array([1.0, 1.0 + _TAIL])
+    b = np.diff(0.5 / np.sqrt(ends))[0] / np.diff(ends)[0]
+    a = 0.5 / np.sqrt(_RIDGE) - b * _RIDGE
+    vectors = np.asfortranarray(vectors[:, few])
+    vectors[1:] = lapack.dormqr("L", "N", reflectors[1:, :-1], tau, vectors[1:], 64 * n)[0]
+    derivative = (vectors * (0.5 / np.sqrt(values[few]) - a - b * values[few])) @ vectors.T
+    derivative += b * K
+    derivative.flat[:: n + 1] += a
+    return np.sqrt(values).sum(), derivative
