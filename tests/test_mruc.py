@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from unpermute import PMSDR
 from unpermute.baselines import MRUC, PerSubspace, SSCReconstruction, _mruc
-from unpermute.baselines._mruc import _Problem
+from unpermute.baselines._mruc_problem import Problem
 from unpermute.datasets import make_permuted_subspaces
 from unpermute.metrics import permutation_error_ratio, recovery_error
 from unpermute.numerics.sinkhorn import sinkhorn
@@ -88,7 +88,7 @@ def test_best_of_all_permutations_is_found(rng):
     Y = rng.normal(size=(8, 2)) @ rng.normal(size=(2, 5))
     Y[4:] = Y[4:, rng.permutation(5)] + 0.05 * rng.normal(size=(4, 5))
     model = MRUC(n_starts=20, random_state=0).fit(Y, groups=np.repeat([0, 1], 4))
-    problem = _Problem(Y[:4].T @ Y[:4], (Y[4:].T @ Y[4:])[None], None, None, 4)
+    problem = Problem([Y[:4], Y[4:]], None, None)
     orders = itertools.permutations(range(5))
     costs = [problem.evaluate(problem.combine([list(order)]))[0] for order in orders]
     np.testing.assert_allclose(model.objective_[-1], min(costs))
@@ -96,16 +96,16 @@ def test_best_of_all_permutations_is_found(rng):
 
 def test_cost_is_that_of_the_matrix(rng):
     Y = rng.normal(size=(6, 4))
-    problem = _Problem(Y[:3].T @ Y[:3], (Y[3:].T @ Y[3:])[None], 0.7, None, 3)
+    problem = Problem([Y[:3], Y[3:]], 0.7, None)
     order = rng.permutation(4)
     T = np.vstack([Y[:3], Y[3:, order]])
     left, values, right = np.linalg.svd(T, full_matrices=False)
     B = (left * np.maximum(values - 0.7, 0)) @ right
-    cost, shrink = problem.evaluate(problem.combine([order]))
+    cost, found = problem.evaluate(problem.combine([order]))
     np.testing.assert_allclose(
         cost, 0.7 * np.linalg.norm(B, "nuc") + 0.5 * np.linalg.norm(T - B) ** 2
     )
-    np.testing.assert_allclose(T @ shrink, B)
+    np.testing.assert_allclose(found, B)
 
 
 @given(seed=st.integers(0, 10**6))

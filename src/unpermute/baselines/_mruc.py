@@ -3,23 +3,20 @@
 from typing import ClassVar
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from unpermute._progress import report
 from unpermute._validation import Integral, Interval, StrOptions, check_rank, fit_context
 from unpermute.baselines._base import MatrixRecovery, check_names, positive
-from unpermute.baselines._mruc_starts import anchor_rank, draw_starts
+from unpermute.baselines._mruc_problem import Problem, best_order
+from unpermute.baselines._mruc_starts import draw_starts
 from unpermute.numerics.parallel import one_blas_thread
 from unpermute.numerics.result import SolverResult, warn_not_converged
 from unpermute.numerics.sinkhorn import sinkhorn
 
 __all__ = ["MRUC", "align_groups"]
 
-# The default λ, relative to the largest singular value of the anchor: above the noise, below
-# the singular values of the directions that matter.
-_RELATIVE_WEIGHT = 0.3
 # Entropy, relative to the mean square of a place. Much at first (by this over the root of the
 # number of directions: places differ the less, the more there are) lets random starts find their
 # way, less does not forget informed ones; the last leaves hardly anything to round. Steps at each.
@@ -92,8 +89,9 @@ class MRUC(MatrixRecovery, BaseEstimator):
 
     Notes
     -----
-    B only enters through moments over the places, so that an iteration takes time that does not
-    depend on the number of vectors, and grows with the cube of the number of entries.
+    Of a group with more vectors than entries only a square factor is kept, so that an iteration
+    takes time that grows with the cube of the number of entries, whatever the number of vectors;
+    with fewer vectors, with their number times the square of the number of entries.
 
     Completely shuffled groups of vectors from several subspaces are partly in order after MRUC;
     PMSDR can then do the rest: ``PMSDR().fit_transform(MRUC().fit_transform(X, groups=groups))``.
@@ -257,17 +255,16 @@ def align_groups(
         `solution` holds the permutation of every group; `info` the ``objective`` per iteration of
         the best start, the ``start_objectives`` and the ``projector`` on the leading directions.
     """
-    moments = np.array([X[groups == g].T @ X[groups == g] for g in range(groups.max() + 1)])
-    problem = _Problem(moments[0], moments[1:], lam, rank, np.sum(groups == 0))
+    problem = Problem([X[groups == g] for g in range(groups.max() + 1)], lam, rank)
     rng = check_random_state(random_state)
     informed_starts, random_starts = draw_starts(
-        problem.anchor, problem.moments, problem.n_directions, n_starts, informed, rng
+        problem.anchor, problem.factors, problem.n_directions, n_starts, informed, rng
     )
     plans, history = _anneal(problem, informed_starts, _FIRST_INFORMED)
     first = _FIRST_RANDOM / np.sqrt(problem.n_directions)
     more_plans, more_history = _anneal(problem, random_starts, first)
     plans, history = [*plans, *more_plans], [*history, *more_history, []]
-    reached = [_improve(problem, _round(plan), max_iter) for plan in plans]
+    reached = [_improve(problem, _round(problem, plan), max_iter) for plan in plans]
     mixed = _best_of_each_group(problem, [permutations for permutations, _, _ in reached])
     reached.append(_improve(problem, mixed, max_iter))
     costs = np.array([objective[-1] for _, objective, _ in reached])
@@ -286,54 +283,6 @@ def align_groups(
     return SolverResult(solution, float(optimality), n_iter, optimality == 0, info)
 
 
-class _Problem:
-    """The cost, for permutations or doubly stochastic matrices P, in terms of moments.
-
-    With T = [X₀; X_g P_gᵀ] the best B shrinks the singular values of T, so that Tᵀ T, of the size
-    of the places, decides everything.
-    """
-
-    def __init__(self, anchor, moments, lam, rank, n_anchor):
-        self.anchor, self.moments, self.rank = anchor, moments, rank
-        self.n_directions = anchor_rank(anchor, n_anchor) if rank is None else rank
-        largest = np.sqrt(np.linalg.eigvalsh(anchor)[-1])
-        self.lam = _RELATIVE_WEIGHT * largest if lam is None else lam
-        if not largest > 0:
-            raise ValueError(
-                "X is zero in all vectors of the anchor; name as anchor a group that is not."
-            )
-        # A group that is zero fits everywhere; its scale only has to be positive.
-        traces = np.einsum("gii->g", moments) / len(anchor)
-        self.scales = np.where(traces > 0, traces, 1.0)
-
-    def evaluate(self, moments):
-        """Return the cost, and the matrix that shrinks T to B, for a stack of Tᵀ T."""
-        squares, vectors = np.linalg.eigh(moments)
-        values = np.sqrt(np.maximum(squares, 0.0))
-        if self.rank is None:
-            kept = np.maximum(values - self.lam, 0.0)
-            costs = self.lam * kept + 0.5 * (values - kept) ** 2
-            factors = kept / np.where(values > 0, values, 1.0)
-        else:
-            factors = np.zeros_like(values)
-            factors[..., -self.rank :] = 1.0
-            costs = 0.5 * values**2 * (1.0 - factors)
-        shrink = (vectors * factors[..., None, :]) @ np.swapaxes(vectors, -1, -2)
-        return costs.sum(axis=-1), shrink
-
-    def combine(self, permutations, groups=slice(None)):
-        """Moments Tᵀ T of the anchor and the groups in the order of `permutations`."""
-        total = self.anchor.copy()
-        for G, order in zip(self.moments[groups], permutations, strict=True):
-            total += G[np.ix_(order, order)]
-        return total
-
-    def projector(self, permutations):
-        """Projector on the leading directions of all vectors in order."""
-        vectors = np.linalg.eigh(self.combine(permutations))[1][:, -self.n_directions :]
-        return vectors @ vectors.T
-
-
 def _anneal(problem, plans, first):
     """Alternate B and the plans of all starts, the entropy falling from `first`.
 
@@ -341,49 +290,54 @@ def _anneal(problem, plans, first):
     """
     if plans.size == 0:
         return plans, [[] for _ in plans]
-    size = len(problem.anchor)
-    potentials = np.zeros((plans.shape[0] * plans.shape[1], size))
-    fixed = np.trace(problem.anchor) + np.einsum("gii->", problem.moments)
+    potentials = np.zeros((plans.shape[1], plans.shape[0], plans.shape[2]))
+    fixed = sum(np.sum(F**2) for F in (problem.anchor, *problem.factors))
     n_steps = _STEPS * (int(np.ceil(np.log(_LAST / first) / np.log(_DECAY))) + 1)
     history = np.empty((n_steps, len(plans)))
     for step in range(n_steps):
-        moved = plans @ problem.moments
-        moments = problem.anchor + np.einsum("sgij,sgkj->sik", moved, plans)
-        costs, shrink = problem.evaluate(moments)
+        T = problem.mix(plans)
+        costs, B = problem.evaluate(T)
         # A doubly stochastic matrix averages values: what that loses counts as misfit.
-        history[step] = costs + 0.5 * (fixed - np.einsum("sii->s", moments))
-        # Σ_v ½ (b_vi − y_vj)² is −⟨b_i, y_j⟩ up to terms that no plan can change.
-        preference = (shrink[:, None] @ moved) / problem.scales[:, None, None]
+        history[step] = costs + 0.5 * (fixed - np.einsum("sij,sij->s", T, T))
         epsilon = first * _DECAY ** (step // _STEPS)
-        flat = -preference.reshape(-1, size, size)
-        plans = sinkhorn(flat, epsilon, potentials, max_iter=_ROUNDS)[0].reshape(plans.shape)
+        for g, (F, rows) in enumerate(zip(problem.factors, problem.rows, strict=True)):
+            # Σ_v ½ (b_vi − y_vj)² is −⟨b_i, y_j⟩ up to terms that no plan can change.
+            misfit = np.swapaxes(B[:, rows], -1, -2) @ (F / -problem.scale(g))
+            plans[:, g] = sinkhorn(misfit, epsilon, potentials[g], max_iter=_ROUNDS)[0]
         report("MRUC", step + 1, n_steps)
     return plans, history.T.tolist()
 
 
-def _round(plans):
-    return np.array(
-        [linear_sum_assignment(plan, maximize=True)[1] for plan in plans], dtype=np.int64
-    ).reshape(len(plans), plans.shape[-1])
+def _round(problem, plans):
+    """The permutations nearest to the B of soft plans.
+
+    Entries of a plan that is still soft are so much alike that their sum hardly tells permutations
+    apart; B, which they agree on, does.
+    """
+    return _nearest(problem, problem.evaluate(problem.mix(plans[None]))[1][0])
+
+
+def _nearest(problem, B):
+    """For every group the permutation that brings it nearest to B."""
+    groups = zip(problem.factors, problem.rows, strict=True)
+    orders = [best_order(B[rows], F) for F, rows in groups]
+    return np.array(orders, dtype=np.int64).reshape(len(orders), problem.size)
 
 
 def _improve(problem, permutations, max_iter):
     """Alternate B and permutations until none changes; each round lowers the cost."""
-    cost, shrink = problem.evaluate(problem.combine(permutations))
+    cost, B = problem.evaluate(problem.combine(permutations))
     objective = [float(cost)]
     optimality = 0.0
     for _ in range(max_iter):
-        updated = [
-            linear_sum_assignment(shrink @ G[order], maximize=True)[1]
-            for G, order in zip(problem.moments, permutations, strict=True)
-        ]
-        cost, shrink_updated = problem.evaluate(problem.combine(updated))
+        updated = _nearest(problem, B)
+        cost, B_updated = problem.evaluate(problem.combine(updated))
         # Ties, and decreases that are rounding, end the descent.
         optimality = (objective[-1] - cost) / objective[-1] if objective[-1] > 0 else 0.0
         if optimality <= 1e-12:
             optimality = 0.0
             break
-        permutations, shrink = np.array(updated), shrink_updated
+        permutations, B = updated, B_updated
         objective.append(float(cost))
     return permutations, objective, optimality
 
@@ -391,8 +345,8 @@ def _improve(problem, permutations, max_iter):
 def _best_of_each_group(problem, candidates):
     """Combine, group by group, the order that fits the anchor best."""
     chosen = []
-    for g in range(len(problem.moments)):
+    for g in range(len(problem.factors)):
         orders = [permutations[g] for permutations in candidates]
         stack = np.array([problem.combine([order], slice(g, g + 1)) for order in orders])
         chosen.append(orders[int(np.argmin(problem.evaluate(stack)[0]))])
-    return np.array(chosen, dtype=np.int64).reshape(len(chosen), len(problem.anchor))
+    return np.array(chosen, dtype=np.int64).reshape(len(chosen), problem.size)

@@ -4,7 +4,8 @@ r"""Entropic matching: the doubly stochastic matrix nearest to a preference, in 
     \quad \text{s.t. } P 1 = 1, \; P^T 1 = 1, \; P \ge 0 .
 
 The solution is :math:`P_{ij} = \exp((f_i + g_j - C_{ij}) / \epsilon)`; f and g are found by
-updating them in turn (Sinkhorn). In the log domain no :math:`\epsilon` is too small.
+updating them in turn (Sinkhorn). In the log domain no :math:`\epsilon` is too small; in between,
+as long as they change little, the exponentials need not be taken anew (section 4.4 there).
 
 References
 ----------
@@ -18,6 +19,11 @@ import numpy as np
 from numba import njit
 
 __all__ = ["sinkhorn"]
+
+# Beyond this factor the potentials are put into the kernel anew: what was too small for it may
+# count by then. Below the exponent, products with such factors would leave the range of floats.
+_MAX_SCALE, _LEAST_EXPONENT = 1e8, -680.0
+_FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 
 def sinkhorn(costs, epsilon, potentials, *, tol=1e-3, max_iter=200):
@@ -62,33 +68,69 @@ def sinkhorn(costs, epsilon, potentials, *, tol=1e-3, max_iter=200):
 def _solve(costs, epsilon, potentials, plans, errors, tol, max_iter):
     """Write the solutions into `plans` and `errors`, the potentials g into `potentials`."""
     size = costs.shape[1]
-    columns = np.empty(size)
+    columns, scales = np.empty(size), np.empty(size)
     for k in range(len(costs)):
-        cost, g, plan = costs[k], potentials[k], plans[k]
+        # The plan is held as kernel · scales, and scales as what g changed by since: a round then
+        # takes products only.
+        kernel, g = plans[k], potentials[k]
+        absorbed = False
         for n_iter in range(max_iter):
-            # f, which is not kept, makes every row of the plan sum to one ...
-            columns[:] = 0.0
-            for i in range(size):
-                _normalise_row(cost[i], g, epsilon, plan[i])
-                for j in range(size):
-                    columns[j] += plan[i, j]
+            if not absorbed:
+                _absorb(costs[k], g, epsilon, kernel)
+                scales[:] = 1.0
+                absorbed = True
+            # The rows of the plan are made to sum to one ...
+            _sum_columns(kernel, scales, columns)
             errors[k] = np.abs(columns - 1.0).max()
             if errors[k] <= tol or n_iter == max_iter - 1:
                 break
-            # ... and g every column.
+            # ... and then its columns.
             for j in range(size):
-                g[j] -= epsilon * np.log(max(columns[j], 1e-300))
+                factor = 1.0 / max(columns[j], 1e-300)
+                g[j] += epsilon * np.log(factor)
+                scales[j] *= factor
+                absorbed = absorbed and 1.0 / _MAX_SCALE < scales[j] < _MAX_SCALE
+        _write_plan(kernel, scales)
 
 
 @njit(cache=True, nogil=True)
-def _normalise_row(cost, g, epsilon, row):
-    """Write exp((g − cost) / ε), divided by its sum, into `row`."""
-    least = np.inf
-    for j in range(len(g)):
-        least = min(least, cost[j] - g[j])
-    total = 0.0
-    for j in range(len(g)):
-        row[j] = np.exp((least + g[j] - cost[j]) / epsilon)
-        total += row[j]
-    for j in range(len(g)):
-        row[j] /= total
+def _absorb(cost, g, epsilon, kernel):
+    """Write exp((g − cost) / ε), divided by the largest of the row, into `kernel`."""
+    for i in range(len(cost)):
+        row, out = cost[i], kernel[i]
+        least = np.inf
+        for j in range(len(g)):
+            least = min(least, row[j] - g[j])
+        for j in range(len(g)):
+            exponent = (least + g[j] - row[j]) / epsilon
+            out[j] = np.exp(exponent) if exponent > _LEAST_EXPONENT else 0.0
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _sum_columns(kernel, scales, columns):
+    """Sums of the columns of kernel · scales once its rows sum to one."""
+    columns[:] = 0.0
+    for i in range(len(kernel)):
+        row = kernel[i]
+        total = 0.0
+        for j in range(len(scales)):
+            total += row[j] * scales[j]
+        share = 1.0 / total
+        for j in range(len(scales)):
+            columns[j] += share * row[j]
+    for j in range(len(scales)):
+        columns[j] *= scales[j]
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _write_plan(kernel, scales):
+    """Replace the kernel by the plan, whose rows sum to one."""
+    for i in range(len(kernel)):
+        row = kernel[i]
+        total = 0.0
+        for j in range(len(scales)):
+            row[j] *= scales[j]
+            total += row[j]
+        share = 1.0 / total
+        for j in range(len(scales)):
+            row[j] *= share
