@@ -7,7 +7,7 @@ from scipy.optimize import linear_sum_assignment
 
 from unpermute.numerics.subspaces import estimate_rank
 
-__all__ = ["Problem", "best_order", "leading_directions"]
+__all__ = ["Problem", "best_order"]
 
 # The default λ, relative to the largest singular value of the anchor: above the noise, below
 # the singular values of the directions that matter.
@@ -75,8 +75,9 @@ class Problem:
 
     def projector(self, permutations):
         """Projector on the leading directions of all vectors in order."""
-        V = leading_directions(self.combine(permutations), self.n_directions)
-        return V @ V.T
+        T = self.combine(permutations)
+        directions = np.linalg.svd(T, full_matrices=False)[2][: self.n_directions]
+        return directions.T @ directions
 
 
 def _factor(Y):
@@ -90,17 +91,12 @@ def _anchor_rank(values, n_vectors):
     return estimate_rank(values, max(1, min(len(values) // 2, n_vectors - 1)))
 
 
-def leading_directions(F, rank):
-    """Leading right singular vectors of F, at most its number of rows, as columns."""
-    wide = len(F) < F.shape[1]
-    vectors = np.linalg.eigh(F @ F.T if wide else F.T @ F)[1][:, ::-1][:, :rank]
-    return np.linalg.qr(F.T @ vectors)[0] if wide else vectors
-
-
 def best_order(B, F):
     """The order of the columns of F that is nearest to the columns of B, ``‖B − F[:, order]‖``."""
     if len(F) > 1:
-        return linear_sum_assignment(B.T @ F, maximize=True)[1]
+        # Squares that no permutation changes make the search short: most are nearest to their own.
+        squares = np.einsum("ij,ij->j", B, B)[:, None] + np.einsum("ij,ij->j", F, F)
+        return linear_sum_assignment(0.5 * squares - B.T @ F)[1]
     # Numbers are matched best in ascending order.
     order = np.empty(F.shape[1], dtype=np.int64)
     order[np.argsort(B[0], kind="stable")] = np.argsort(F[0], kind="stable")

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from unpermute.baselines._mruc_problem import best_order, leading_directions
+from unpermute.baselines._mruc_problem import best_order
 from unpermute.numerics.sinkhorn import sinkhorn
 
 __all__ = ["draw_starts"]
@@ -45,12 +45,19 @@ def draw_starts(anchor, factors, rank, n_starts, informed, rng):
     random_starts : ndarray of shape (the others, n_groups, n_features, n_features)
         The random ones.
     """
-    V = leading_directions(anchor, rank)
+    V = _leading(anchor, rank)
     makers = [_in_place, _signatures][:n_starts] if informed else []
     known = [[make(V, F) for F in factors] for make in makers]
-    drawn = [[_random(V, F, rng) for F in factors] for _ in range(n_starts - len(makers))]
+    n_random = n_starts - len(makers)
+    turned = [_leading(F, rank) for F in factors] if n_random else []
+    drawn = [[_random(V, W, rng) for W in turned] for _ in range(n_random)]
     shape = len(factors), len(V), len(V)
     return np.array(known).reshape(len(known), *shape), np.array(drawn).reshape(len(drawn), *shape)
+
+
+def _leading(F, rank):
+    """Leading directions of F, as columns; any others where it has fewer rows."""
+    return np.linalg.eigh(F.T @ F)[1][:, ::-1][:, :rank]
 
 
 def _in_place(V, F):
@@ -76,16 +83,15 @@ def _signatures(V, F):
     Row i of the projector V Vᵀ, sorted, does not depend on the order of the places: where a group
     spans what the anchor spans, the right places have equal signatures.
     """
-    W = leading_directions(F, V.shape[1])
+    W = _leading(F, V.shape[1])
     unlike = cdist(np.sort(V @ V.T, axis=1), np.sort(W @ W.T, axis=1), "sqeuclidean")
     return np.eye(len(V))[linear_sum_assignment(unlike)[1]]
 
 
-def _random(V, F, rng):
-    """Rotate the directions of the group at random onto those of the anchor, match softly."""
+def _random(V, W, rng):
+    """Rotate the directions W of a group at random onto those of the anchor, match softly."""
     rank = V.shape[1]
-    W = leading_directions(F, rank)
-    rotation = np.linalg.qr(rng.standard_normal((rank, rank)))[0][:, : W.shape[1]]
+    rotation = np.linalg.qr(rng.standard_normal((rank, rank)))[0]
     costs = -(V @ rotation @ W.T)
     softness = _SOFTNESS * np.abs(costs).mean()
     return sinkhorn(costs[None], softness, np.zeros((1, len(V))))[0][0]
