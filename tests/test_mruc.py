@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from unpermute import PMSDR
 from unpermute.baselines import MRUC, PerSubspace, SSCReconstruction, _mruc
-from unpermute.baselines._mruc_problem import Problem
+from unpermute.baselines._mruc_problem import Problem, best_order
 from unpermute.datasets import make_permuted_subspaces
 from unpermute.metrics import permutation_error_ratio, recovery_error
 from unpermute.numerics.sinkhorn import sinkhorn
@@ -106,6 +106,29 @@ def test_cost_is_that_of_the_matrix(rng):
         cost, 0.7 * np.linalg.norm(B, "nuc") + 0.5 * np.linalg.norm(T - B) ** 2
     )
     np.testing.assert_allclose(found, B)
+
+
+@pytest.mark.parametrize("n_vectors", [1, 3])
+def test_best_order_is_the_nearest_of_all(rng, n_vectors):
+    B, F = rng.normal(size=(2, n_vectors, 5))
+    F[:, 1] = F[:, 0]
+    distances = [np.sum((B - F[:, order]) ** 2) for order in itertools.permutations(range(5))]
+    order = best_order(B, F)
+    assert sorted(order) == list(range(5))
+    np.testing.assert_allclose(np.sum((B - F[:, order]) ** 2), min(distances))
+
+
+def test_many_vectors_count_by_their_moments(rng):
+    Y = rng.normal(size=(40, 6))
+    order, plan = rng.permutation(6), np.full((1, 1, 6, 6), 1 / 6)
+    few = Problem([Y[:4], Y[4:8]], 0.7, None)
+    # The same moments as the first, from more vectors than places.
+    turn = np.linalg.qr(rng.normal(size=(30, 4)))[0]
+    many = Problem([turn @ Y[:4], turn @ Y[4:8]], 0.7, None)
+    assert len(many.anchor) == len(many.factors[0]) == 6
+    assert few.n_directions == many.n_directions
+    for a, b in ((few.combine([order]), many.combine([order])), (few.mix(plan), many.mix(plan))):
+        np.testing.assert_allclose(few.evaluate(a)[0], many.evaluate(b)[0])
 
 
 @given(seed=st.integers(0, 10**6))
