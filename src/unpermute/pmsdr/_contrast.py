@@ -32,7 +32,7 @@ _MAX_LEVERAGE = 1.0
 # A vector that the detector trusts is left out of the fit only this many times beyond the limit.
 _UNUSUAL = 1.5
 # Shares of the entries that the classification retains.
-_RETAINED = (0.5, 0.7)
+_RETAINED = (0.3, 0.5, 0.7)
 # Directions added to a subspace for the classification, so many times its rank.
 _WIDER = 2
 # Subspaces, by these distances, in which a vector is recovered to be classified.

@@ -185,7 +185,8 @@ class Learner:
                 f" clean, {len(X)}; lower n_subspaces or contamination={given.contamination!r}."
             )
         # A cluster needs more vectors than its subspace has dimensions.
-        min_size = 1 if given.rank is None else int(np.max(given.rank)) + 1 + given.affine
+        smallest = 0 if given.rank is None else int(np.max(given.rank))
+        min_size = smallest + 1 + given.affine
         labels, self.suggested = cluster(
             X, given.clusterer, n_subspaces, min_size=min_size, affine=given.affine,
             seed=given.seed, n_jobs=given.n_jobs,

@@ -162,17 +162,32 @@ def refine(
         nearest = distances.argmin(axis=1)
         clean = distances.min(axis=1) <= clean_limit(noise, n_degrees, rounding)
         updated = np.where(clean, nearest, -1)
-        for k, rank in enumerate(ranks):
-            # Never fewer members than it takes: the nearest vectors keep a subspace alive.
-            if np.sum(updated == k) < rank + 1 + affine:
-                closest = np.argsort(distances[:, k])[: rank + 1 + affine]
-                updated[closest] = k
+        _keep_alive(updated, distances, np.array(ranks) + 1 + affine)
         key = updated.tobytes()
         if np.array_equal(updated, labels) or key in seen:
             break
         seen.add(key)
         labels = updated
     return subspaces, labels, noise
+
+
+def _keep_alive(labels, distances, needed):
+    """Give subspaces with fewer members than they need the nearest vectors, in place.
+
+    Another subspace only gives away what it does not need itself.
+    """
+    sizes = np.bincount(labels[labels >= 0], minlength=len(needed))
+    for k in np.flatnonzero(sizes < needed):
+        for j in np.argsort(distances[:, k], kind="stable"):
+            if sizes[k] == needed[k]:
+                break
+            owner = labels[j]
+            if owner == k or (owner >= 0 and sizes[owner] <= needed[owner]):
+                continue
+            sizes[k] += 1
+            if owner >= 0:
+                sizes[owner] -= 1
+            labels[j] = k
 
 
 def estimate_ranks(X, labels, subspaces, noise, affine, n_features):
