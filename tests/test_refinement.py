@@ -6,6 +6,7 @@ import pytest
 from unpermute import PMSDR
 from unpermute.datasets import make_permuted_subspaces
 from unpermute.metrics import recovery_error
+from unpermute.pmsdr._refine import _keep_alive
 
 
 def problem(seed, shape=(3, 60, 40, 4), **options):
@@ -95,3 +96,22 @@ def test_scale_of_the_data_does_not_matter(seed):
     scaled = PMSDR(3, 4, random_state=0).fit(1000.0 * data.X)
     np.testing.assert_array_equal(scaled.permutations_, expected.permutations_)
     assert scaled.noise_scale_ == pytest.approx(1000 * expected.noise_scale_, rel=1e-6)
+
+
+def test_number_of_affine_subspaces_is_found(seed):
+    data = problem(seed, shape=(3, 120, 40, 3), affine=True, shuffled_ratio=0.3)
+    model = PMSDR(affine=True, random_state=0)
+    X_fixed = model.fit_transform(data.X)
+    assert model.ranks_.tolist() == [3, 3, 3]
+    assert recovery_error(data.X_clean, X_fixed, mask=data.outlier_mask) < 0.05
+
+
+def test_no_subspace_is_emptied_to_keep_another_alive(rng):
+    distances = rng.uniform(size=(12, 3))
+    labels = np.array([0] * 4 + [1] * 6 + [-1] * 2)
+    distances[:4, 2] = 0.0  # the nearest vectors of the third are all that the first has
+    needed = np.array([4, 3, 3])
+    kept = labels.copy()
+    _keep_alive(kept, distances, needed)
+    assert np.all(kept[:4] == 0)
+    assert np.all(np.bincount(kept[kept >= 0]) >= needed)

@@ -6,7 +6,7 @@ latter as its attributes. All vectors take part, so time grows with the square o
 
 import logging
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -143,6 +143,8 @@ class Learner:
     def start(self):
         """Stages 1 and 2: which vectors seem permuted, and the clusters of the others."""
         given = self.given
+        if given.affine and given.n_subspaces is None and given.refine:
+            return self._start_from_hulls()
         mask = np.zeros(len(self.X), dtype=bool)
         mask[~self.orderly] = detect(
             self.filled[~self.orderly],
@@ -156,6 +158,21 @@ class Learner:
         labels = np.full(len(self.X), -1)
         labels[members] = self._fit_subspaces(self.filled[members], given.n_subspaces)
         return mask, labels
+
+    def _start_from_hulls(self):
+        """Count affine subspaces by the linear ones that they span, of one more dimension.
+
+        Affine subspaces of a few vectors each would fit exactly: there is no end to them.
+        """
+        rank = None if self.given.rank is None else np.add(self.given.rank, 1).tolist()
+        hulls = Learner(
+            self.X, replace(self.given, affine=False, rank=rank), max_noise=self.max_noise
+        )
+        mask, labels = hulls.start()
+        found = hulls.settle(labels)
+        self.merge = False
+        self.ranks = [max(rank - 1, 1) for rank in found.ranks]
+        return mask, found.labels
 
     def settle(self, labels):
         """Refine from these labels, and from other numbers of subspaces if that is open."""
