@@ -162,9 +162,12 @@ def learn_by_contrast(X, mask, *, n_subspaces, rank, affine, contamination, seed
     Contrasted
     """
     scaled = X / contrasts(X)[:, None]
+    # Fewer vectors than twice the rank do not tell a subspace from what lies near several of them,
+    # such as faces in the dark.
     clusterer = ShapeInteractionClustering(
-        n_subspaces, rank, affine=affine, min_size=rank + 2, n_jobs=n_jobs, random_state=seed
-    )
+        n_subspaces, rank, affine=affine, min_size=max(rank + 2, 2 * rank), n_jobs=n_jobs,
+        random_state=seed,
+    )  # fmt: skip
     ranks, left_out, seen = [rank + affine] * n_subspaces, mask, set()
     for _ in range(_MAX_ROUNDS):
         seen.add(left_out.tobytes())
