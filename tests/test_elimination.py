@@ -120,3 +120,23 @@ def test_schedule_is_descending_and_adds_up(n_features, retain_ratio, max_steps,
     assert len(schedule) <= max_steps
     assert np.all(schedule > 0)
     assert np.all(np.diff(schedule) <= 0)
+
+
+def test_the_worst_entry_goes_before_entries_that_tie():
+    basis = np.ones((12, 1)) / np.sqrt(12)
+    y = np.ones(12)
+    y[0] = 100.0
+    for schedule in ([2], [5, 3]):
+        coefficients, distance, _ = eliminate(y[None], basis, np.array(schedule), stage="test")
+        np.testing.assert_allclose(coefficients @ basis.T, np.ones((1, 12)))
+        assert distance[0] < 1e-12
+
+
+def test_fewer_wrong_entries_than_a_step_drops():
+    rng = np.random.default_rng(0)
+    basis = np.zeros((100, 2))
+    basis[:8] = np.linalg.qr(rng.normal(size=(8, 2)))[0]
+    y = basis @ [1.0, 2.0]
+    y[[1, 5]] = [30.0, -20.0]
+    found = eliminate(y[None], basis, np.array([9, 6, 4]), stage="test")
+    np.testing.assert_allclose(found[0], [[1.0, 2.0]])

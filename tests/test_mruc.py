@@ -94,10 +94,11 @@ def test_best_of_all_permutations_is_found(rng):
     np.testing.assert_allclose(model.objective_[-1], min(costs))
 
 
-def test_cost_is_that_of_the_matrix(rng):
-    Y = rng.normal(size=(6, 4))
+@pytest.mark.parametrize("n_places", [4, 9])
+def test_cost_is_that_of_the_matrix(rng, n_places):
+    Y = rng.normal(size=(6, n_places))
     problem = Problem([Y[:3], Y[3:]], 0.7, None)
-    order = rng.permutation(4)
+    order = rng.permutation(n_places)
     T = np.vstack([Y[:3], Y[3:, order]])
     left, values, right = np.linalg.svd(T, full_matrices=False)
     B = (left * np.maximum(values - 0.7, 0)) @ right
@@ -119,7 +120,7 @@ def test_best_order_is_the_nearest_of_all(rng, n_vectors):
 
 
 def test_many_vectors_count_by_their_moments(rng):
-    Y = rng.normal(size=(40, 6))
+    Y = rng.normal(size=(8, 6))
     order, plan = rng.permutation(6), np.full((1, 1, 6, 6), 1 / 6)
     few = Problem([Y[:4], Y[4:8]], 0.7, None)
     # The same moments as the first, from more vectors than places.

@@ -106,6 +106,17 @@ def test_number_of_affine_subspaces_is_found(seed):
     assert recovery_error(data.X_clean, X_fixed, mask=data.outlier_mask) < 0.05
 
 
+def test_an_affine_subspace_may_pass_through_the_origin(seed):
+    data = problem(seed, shape=(3, 120, 40, 3), affine=True, shuffled_ratio=0.3)
+    X = data.X.copy()
+    first = data.labels == 0
+    linear = problem(seed + 10, shape=(1, 120, 40, 3), shuffled_ratio=0.3)
+    X[first] = linear.X
+    for rank in (None, 3):
+        model = PMSDR(rank=rank, affine=True, random_state=0).fit(X)
+        assert model.ranks_.tolist() == [3, 3, 3]
+
+
 def test_no_subspace_is_emptied_to_keep_another_alive(rng):
     distances = rng.uniform(size=(12, 3))
     labels = np.array([0] * 4 + [1] * 6 + [-1] * 2)

@@ -19,7 +19,7 @@ __all__ = ["MRUC", "align_groups"]
 
 # Entropy, relative to the mean square of a place. Much at first (by this over the root of the
 # number of directions: places differ the less, the more there are) lets random starts find their
-# way, less does not forget informed ones; the last leaves hardly anything to round. Steps at each.
+# way, less does not forget informed ones; the last leaves little to round. Steps at each.
 _FIRST_RANDOM, _FIRST_INFORMED, _LAST, _DECAY, _STEPS = 0.7, 0.05, 2e-3, 0.8, 5
 # Rounds of Sinkhorn per step: the potentials are those of the step before, which are close.
 _ROUNDS = 20

@@ -183,6 +183,8 @@ def robust_kernel_pca(X, *, lam, bandwidth, tol=1e-3, max_iter=500):
     )
     if not result.converged:
         remedy = f"raise max_iter (now {max_iter}) or tol"
+        if result.n_iter < max_iter:
+            remedy = "no step lowers the cost beyond rounding; raise tol or the bandwidth"
         warn_not_converged("Robust kernel PCA (quasi-Newton)", result.optimality, tol, remedy)
     return result
 
@@ -196,9 +198,12 @@ def _first_step(slope, lam, X):
 def _cost_slope_and_scale(Y, bandwidth):
     """Return ``tr (K + εI)^½``, its slope with respect to the errors, and a scale per vector.
 
-    The scale is the curvature of the cost in the entries of one vector if the weights of K stood
-    still: large for vectors with many near ones, small for those far from all.
+    The scale is proportional to the curvature of the cost in the entries of one vector if the
+    weights of K stood still, and bounded from below: large for vectors with many near ones, small
+    for those far from all.
     """
+    # Differences of vectors do not depend on their mean; rounding does.
+    Y = Y - Y.mean(axis=0)
     squares = np.einsum("ij,ij->i", Y, Y)
     K = squares[:, None] + squares - 2.0 * (Y @ Y.T)
     np.maximum(K, 0.0, out=K)

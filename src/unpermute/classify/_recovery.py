@@ -200,7 +200,7 @@ def recover_everywhere(Y, bases, offsets, *, noise_scale, max_starts, seed, n_jo
     """Return the :class:`FoundVectors` of `Y`.
 
     Each vector is treated as if it were alone, except that the budget of random starts ends for
-    all when it certifies none any more.
+    all when it certifies hardly any.
     """
     return _Search(Y, bases, offsets, noise_scale, seed, n_jobs).run(max_starts)
 
@@ -261,11 +261,12 @@ class _Search:
     def _likely_first(self, order):
         """Subspaces of every vector, one column each, the likely ones first."""
         # Evidence and distance err on different vectors: by the sum of both ranks.
-        ranks = np.argsort(np.argsort(-self.found.evidence, axis=1), axis=1)
-        return np.argsort(ranks + np.argsort(order, axis=1), axis=1, kind="stable").T
+        by_evidence = np.argsort(-self.found.evidence, axis=1, kind="stable")
+        ranks = np.argsort(by_evidence, axis=1) + np.argsort(order, axis=1)
+        return np.argsort(ranks, axis=1, kind="stable").T
 
     def _in_waves(self, subspaces, budget):
-        """Search the most promising vectors first, and the others while that certifies any.
+        """Search the most promising vectors first, and the others while that is worth it.
 
         Hopeless vectors, say of a rank too high for their moves, come in company: without this
         each of them would cost the whole budget. Returns whether all had their turn.

@@ -243,13 +243,10 @@ def _drop_worst(rows, y, residual, size, count, gram, factor, floor, work):
     # Only beyond that the factor has to be computed anew.
     spent, missing = 0.0, _count_infinite(factor)
     while count > 0:
-        limit = _nth_largest(residual, size, count)
-        if limit == 0.0:
+        worst_first = _worst_first(residual, size, count)
+        if len(worst_first) == 0:
             break
-        # From the end: the last entry, which takes the place of a dropped one, was seen before.
-        for i in range(size - 1, -1, -1):
-            if count == 0 or abs(residual[i]) < limit:
-                continue
+        for i in worst_first:
             _copy(rows[i], work)
             _forward(factor, work)
             spent += dot(work, work)
@@ -261,8 +258,40 @@ def _drop_worst(rows, y, residual, size, count, gram, factor, floor, work):
                     _cholesky(gram, floor, np.inf, factor)
                     residual[i] = 0.0
                     continue
-            size -= 1
+            residual[i] = np.inf
             count -= 1
+        size = _close_gaps(rows, y, residual, size)
+    return size
+
+
+@njit(cache=True, nogil=True)
+def _worst_first(residual, size, count):
+    """Up to `count` entries with the largest residuals other than zero, in descending order."""
+    chosen = np.empty(size, dtype=np.int64)
+    n = 0
+    if count == 1:  # most steps on short vectors
+        chosen[0] = _argmax_abs(residual, size)
+        n = int(residual[chosen[0]] != 0.0)
+        return chosen[:n]
+    limit = np.partition(np.abs(residual[:size]), size - count)[size - count]
+    for i in range(size):
+        if residual[i] != 0.0 and abs(residual[i]) >= limit:
+            chosen[n] = i
+            n += 1
+    chosen = chosen[:n]
+    return chosen[np.argsort(-np.abs(residual[chosen]))][:count]
+
+
+@njit(cache=True, nogil=True)
+def _close_gaps(rows, y, residual, size):
+    """Let the last entries fill the places of infinite residuals; return how many remain."""
+    i = 0
+    while i < size:
+        if residual[i] < np.inf:
+            i += 1
+            continue
+        size -= 1
+        if i < size:
             _copy(rows[size], rows[i])
             y[i] = y[size]
             residual[i] = residual[size]
@@ -270,14 +299,12 @@ def _drop_worst(rows, y, residual, size, count, gram, factor, floor, work):
 
 
 @njit(cache=True, nogil=True)
-def _nth_largest(values, size, n):
-    """The n-th largest absolute value."""
-    if n > 1:
-        return np.partition(np.abs(values[:size]), size - n)[size - n]
-    largest = 0.0  # in the many steps that drop one entry no memory is taken
-    for i in range(size):
-        largest = max(largest, abs(values[i]))
-    return largest
+def _argmax_abs(values, size):
+    best = 0
+    for i in range(1, size):
+        if abs(values[i]) > abs(values[best]):
+            best = i
+    return best
 
 
 @njit(cache=True, nogil=True)

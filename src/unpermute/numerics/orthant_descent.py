@@ -25,6 +25,9 @@ _MEMORY = 5
 # A step must lower the cost by this share of what the slope promises; it is shortened by this
 # factor until it does.
 _DECREASE, _SHRINK, _MAX_SHRINKS = 1e-4, 0.4, 25
+# The step of Barzilai and Borwein changes by this factor at most: any point would look stationary
+# at the scale of a step that is far too long.
+_MAX_CHANGE = 10.0
 # Pairs with less curvature than this, relative to their lengths, are rounding or not convex.
 _MIN_CURVATURE = 1e-10
 
@@ -56,26 +59,23 @@ def orthant_descent(smooth, start, lam, *, first_step, tol, max_iter, task):
     SolverResult
         `info` holds the ``objective`` of every iterate.
     """
-    E, model = start, None
+    E = start
     value, slope, diagonal = smooth(E)
     cost = value + lam * np.abs(E).sum()
+    model = _Curvature(first_step(slope))
     objective = []
     for n_iter in range(1, max_iter + 1):
-        model = model or _Curvature(first_step(slope))
         moved = _descend(smooth, E, cost, slope, diagonal, lam, model)
-        if moved is None:
-            # Rounding hides any decrease: nothing is left to gain.
-            objective.append(cost)
-            optimality = 0.0
-        else:
+        if moved is not None:
             candidate, cost, new_slope, diagonal = moved
             model.learn(candidate - E, new_slope - slope)
             E, slope = candidate, new_slope
-            objective.append(cost)
-            rest = E - soft_threshold(E - model.step * slope, model.step * lam)
-            optimality = np.linalg.norm(rest) / (model.step * lam * np.sqrt(E.size))
+        objective.append(cost)
+        rest = E - soft_threshold(E - model.step * slope, model.step * lam)
+        optimality = np.linalg.norm(rest) / (model.step * lam * np.sqrt(E.size))
         report(task, n_iter, max_iter)
-        if optimality <= tol:
+        # Where no step lowers the cost, rounding hides what is left to gain: no use to go on.
+        if optimality <= tol or moved is None:
             report(task, max_iter, max_iter)
             break
     info = {"objective": objective}
@@ -117,7 +117,8 @@ class _Curvature:
         curvature = np.vdot(move, change)
         if curvature > _MIN_CURVATURE * np.linalg.norm(move) * np.linalg.norm(change):
             self.pairs.append((move, change, curvature))
-            self.step = float(np.vdot(move, move) / curvature)
+            ratio = np.vdot(move, move) / curvature
+            self.step = float(np.clip(ratio, self.step / _MAX_CHANGE, self.step * _MAX_CHANGE))
 
     def forget(self):
         self.pairs.clear()

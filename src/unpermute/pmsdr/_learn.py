@@ -143,7 +143,8 @@ class Learner:
     def start(self):
         """Stages 1 and 2: which vectors seem permuted, and the clusters of the others."""
         given = self.given
-        if given.affine and given.n_subspaces is None and given.refine:
+        open_number = given.n_subspaces is None and np.ndim(given.rank) == 0
+        if given.affine and open_number and given.refine:
             return self._start_from_hulls()
         mask = np.zeros(len(self.X), dtype=bool)
         mask[~self.orderly] = detect(
@@ -160,18 +161,19 @@ class Learner:
         return mask, labels
 
     def _start_from_hulls(self):
-        """Count affine subspaces by the linear ones that they span, of one more dimension.
+        """Count affine subspaces by the linear ones that they span, of up to one more dimension.
 
         Affine subspaces of a few vectors each would fit exactly: there is no end to them.
         """
-        rank = None if self.given.rank is None else np.add(self.given.rank, 1).tolist()
         hulls = Learner(
-            self.X, replace(self.given, affine=False, rank=rank), max_noise=self.max_noise
+            self.X, replace(self.given, affine=False, rank=None), max_noise=self.max_noise
         )
         mask, labels = hulls.start()
         found = hulls.settle(labels)
         self.merge = False
-        self.ranks = [max(rank - 1, 1) for rank in found.ranks]
+        # Those through the origin are their own hulls: of the others the rank is lowered later.
+        rank = self.given.rank
+        self.ranks = found.ranks if rank is None else [int(rank)] * len(found.ranks)
         return mask, found.labels
 
     def settle(self, labels):
@@ -202,8 +204,8 @@ class Learner:
                 f" clean, {len(X)}; lower n_subspaces or contamination={given.contamination!r}."
             )
         # A cluster needs more vectors than its subspace has dimensions.
-        smallest = 0 if given.rank is None else int(np.max(given.rank))
-        min_size = smallest + 1 + given.affine
+        largest_rank = 0 if given.rank is None else int(np.max(given.rank))
+        min_size = largest_rank + 1 + given.affine
         labels, self.suggested = cluster(
             X, given.clusterer, n_subspaces, min_size=min_size, affine=given.affine,
             seed=given.seed, n_jobs=given.n_jobs,
