@@ -168,21 +168,22 @@ def learn_by_contrast(X, mask, *, n_subspaces, rank, affine, contamination, seed
         n_subspaces, rank, affine=affine, min_size=max(rank + 2, 2 * rank), n_jobs=n_jobs,
         random_state=seed,
     )  # fmt: skip
-    ranks, left_out, seen = [rank + affine] * n_subspaces, mask, set()
+    ranks, far, left_out, seen = [rank + affine] * n_subspaces, mask, mask, set()
     for _ in range(_MAX_ROUNDS):
         seen.add(left_out.tobytes())
         labels = np.full(len(X), -1)
-        labels[~left_out] = clusterer.fit_predict(X[~left_out])
-        subspaces = fit_members(scaled, labels, ranks, method="svd", affine=False)
-        distances = relative_distances(
-            scaled, subspaces, labels, X.shape[1], max_leverage=_MAX_LEVERAGE
-        )
+        labels[~far] = clusterer.fit_predict(X[~far])
+        subspaces, distances = _fit_and_measure(scaled, labels, ranks)
+        unusual = far & ~left_out
+        if unusual.any():
+            # They would make a cluster of their own, but without them subspaces would be too small.
+            labels[unusual] = distances[unusual].argmin(axis=1)
+            subspaces, distances = _fit_and_measure(scaled, labels, ranks)
         nearest = distances.min(axis=1)
         if contamination == "auto":
             # Any distances can be split: a detector that found nothing is believed.
             limit = _limit(nearest) if mask.any() else float(nearest.max())
             far = nearest > limit
-            # Without those that are merely unusual the subspaces would be too small.
             left_out = nearest > limit * np.where(mask, 1.0, _UNUSUAL)
         else:
             limit, far = _farthest(nearest, resolve_contamination(contamination, len(X)))
@@ -196,6 +197,12 @@ def learn_by_contrast(X, mask, *, n_subspaces, rank, affine, contamination, seed
     noise = float(np.median(nearest[~far]))
     everyone = np.where(far, -1, everyone)
     return Contrasted(bases, wide, means, covariances, noise, limit, far, everyone)
+
+
+def _fit_and_measure(X, labels, ranks):
+    subspaces = fit_members(X, labels, ranks, method="svd", affine=False)
+    options = {"max_leverage": _MAX_LEVERAGE}
+    return subspaces, relative_distances(X, subspaces, labels, X.shape[1], **options)
 
 
 def known_subspaces(X, mask, bases):
