@@ -31,6 +31,8 @@ _CLOSE = 4.0
 _MAX_LEVERAGE = 1.0
 # A vector that the detector trusts is left out of the fit only this many times beyond the limit.
 _UNUSUAL = 1.5
+# Share of such vectors in a cluster of their own; elsewhere it is below.
+_OWN_CLUSTER = 0.4
 # Shares of the entries that the classification retains.
 _RETAINED = (0.3, 0.5, 0.7)
 # Directions added to a subspace for the classification, so many times its rank.
@@ -171,12 +173,13 @@ def learn_by_contrast(X, mask, *, n_subspaces, rank, affine, contamination, seed
     ranks, far, left_out, seen = [rank + affine] * n_subspaces, mask, mask, set()
     for _ in range(_MAX_ROUNDS):
         seen.add(left_out.tobytes())
-        labels = np.full(len(X), -1)
-        labels[~far] = clusterer.fit_predict(X[~far])
+        # Without those that are merely unusual the subspaces would be too small.
+        labels, unusual = _cluster_all_but(left_out, X, clusterer), far & ~left_out
+        alone = _has_cluster_of(unusual, labels)
+        if alone:
+            labels = _cluster_all_but(far, X, clusterer)
         subspaces, distances = _fit_and_measure(scaled, labels, ranks)
-        unusual = far & ~left_out
-        if unusual.any():
-            # They would make a cluster of their own, but without them subspaces would be too small.
+        if alone:
             labels[unusual] = distances[unusual].argmin(axis=1)
             subspaces, distances = _fit_and_measure(scaled, labels, ranks)
         nearest = distances.min(axis=1)
@@ -197,6 +200,18 @@ def learn_by_contrast(X, mask, *, n_subspaces, rank, affine, contamination, seed
     noise = float(np.median(nearest[~far]))
     everyone = np.where(far, -1, everyone)
     return Contrasted(bases, wide, means, covariances, noise, limit, far, everyone)
+
+
+def _cluster_all_but(left_out, X, clusterer):
+    labels = np.full(len(X), -1)
+    labels[~left_out] = clusterer.fit_predict(X[~left_out])
+    return labels
+
+
+def _has_cluster_of(unusual, labels):
+    """Whether the unusual vectors make up so much of a cluster that it is no subspace's."""
+    sizes = np.bincount(labels[labels >= 0])
+    return np.any(np.bincount(labels[unusual], minlength=len(sizes)) > _OWN_CLUSTER * sizes)
 
 
 def _fit_and_measure(X, labels, ranks):
