@@ -5,7 +5,7 @@ import pytest
 
 from unpermute import PMSDR
 from unpermute.metrics import recovery_error
-from unpermute.pmsdr._contrast import _widened, contrasts, noise_is_uneven
+from unpermute.pmsdr._contrast import _has_cluster_of, _widened, contrasts, noise_is_uneven
 
 
 def make_uneven(seed, n_subspaces=2, n_vectors=60, n_features=40, rank=3, share=0.3):
@@ -87,3 +87,12 @@ def test_wide_bases_hold_the_narrow_ones_and_what_these_leave():
     np.testing.assert_allclose(exact.T @ exact, np.eye(exact.shape[1]), atol=1e-12)
     (few,) = _widened(X[:7], np.zeros(7, dtype=int), bases)
     assert few.shape == (40, 4)  # a third of seven vectors, rounded down
+
+
+def test_unusual_vectors_that_make_a_cluster_are_noticed():
+    labels = np.repeat([0, 1, 2, -1], [10, 10, 5, 3])
+    unusual = np.zeros(28, dtype=bool)
+    unusual[[0, 1, 2, 12, 13, 20, 21, 26]] = True
+    assert not _has_cluster_of(unusual & (labels >= 0), labels)
+    unusual[22] = True
+    assert _has_cluster_of(unusual & (labels >= 0), labels)
