@@ -267,12 +267,10 @@ def _drop_worst(rows, y, residual, size, count, gram, factor, floor, work):
 @njit(cache=True, nogil=True)
 def _worst_first(residual, size, count):
     """Up to `count` entries with the largest residuals other than zero, in descending order."""
-    chosen = np.empty(size, dtype=np.int64)
-    n = 0
     if count == 1:  # most steps on short vectors
-        chosen[0] = _argmax_abs(residual, size)
-        n = int(residual[chosen[0]] != 0.0)
-        return chosen[:n]
+        worst = _argmax_abs(residual, size)
+        return np.full(int(residual[worst] != 0.0), worst)
+    chosen, n = np.empty(size, dtype=np.int64), 0
     limit = np.partition(np.abs(residual[:size]), size - count)[size - count]
     for i in range(size):
         if residual[i] != 0.0 and abs(residual[i]) >= limit:

@@ -175,13 +175,11 @@ def learn_by_contrast(X, mask, *, n_subspaces, rank, affine, contamination, seed
         seen.add(left_out.tobytes())
         # Without those that are merely unusual the subspaces would be too small.
         labels, unusual = _cluster_all_but(left_out, X, clusterer), far & ~left_out
-        alone = _has_cluster_of(unusual, labels)
-        if alone:
+        if _has_cluster_of(unusual, labels):
             labels = _cluster_all_but(far, X, clusterer)
-        subspaces, distances = _fit_and_measure(scaled, labels, ranks)
-        if alone:
+            _, distances = _fit_and_measure(scaled, labels, ranks)
             labels[unusual] = distances[unusual].argmin(axis=1)
-            subspaces, distances = _fit_and_measure(scaled, labels, ranks)
+        subspaces, distances = _fit_and_measure(scaled, labels, ranks)
         nearest = distances.min(axis=1)
         if contamination == "auto":
             # Any distances can be split: a detector that found nothing is believed.
