@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from unpermute._progress import report
 from unpermute._validation import Integral, Interval, Real, StrOptions, validate_vectors
 from unpermute.classify._elimination import EliminationClassifier
-from unpermute.numerics.certificate import LONG
+from unpermute.numerics.certificate import LONG, certify
 from unpermute.numerics.elimination import eliminate, elimination_schedule
 from unpermute.numerics.search import climb_vectors, search_vectors
 from unpermute.numerics.subspaces import BASIS_METHODS, residual_norms
@@ -35,6 +35,8 @@ _FIRST_WAVE, _WORTH_IT = 16, 0.05
 # Subspaces that get the full budget; vectors that are left get so many times more in the end, if
 # they are fewer than those that it settled.
 _FINALISTS, _LAST_FACTOR = 3, 4
+# An entry that is further from its place than so many times the residual has moved.
+_MOVED = 4.0
 # Subspaces, by the distance of the vector as it stands, in which easy vectors are looked for.
 _NEAREST = 2
 
@@ -224,6 +226,7 @@ class _Search:
         self.seed, self.n_jobs = seed, n_jobs
         self.likely = np.zeros(len(Y), dtype=bool)
         self.done = self.likely.copy()
+        self.by_starts = self.likely.copy()
         n, largest = len(Y), max(basis.shape[1] for basis in bases)
         self.found = FoundVectors(
             np.zeros(n, dtype=np.int64), np.zeros((n, largest)),
@@ -254,8 +257,12 @@ class _Search:
             self._in_waves(self._likely_first(order), _FEW_STARTS)
         finalists = self._likely_first(order)[:_FINALISTS]
         rows = np.flatnonzero(~(self.found.certain | self.done))
-        if self._in_waves(finalists, max_starts) and self.found.certain[rows].sum() > len(rows) / 2:
+        complete = self._in_waves(finalists, max_starts)
+        if self._typical_ratio() is not None:
             self.seed += 1  # other starts than before
+            complete = self._in_waves(finalists, max_starts, typical=False)
+        if complete and self.found.certain[rows].sum() > len(rows) / 2:
+            self.seed += 1
             self._in_waves(finalists, _LAST_FACTOR * max_starts)
 
     def _likely_first(self, order):
@@ -265,30 +272,53 @@ class _Search:
         ranks = np.argsort(by_evidence, axis=1) + np.argsort(order, axis=1)
         return np.argsort(ranks, axis=1, kind="stable").T
 
-    def _in_waves(self, subspaces, budget):
+    def _in_waves(self, subspaces, budget, *, typical=True):
         """Search the most promising vectors first, and the others while that is worth it.
 
         Hopeless vectors, say of a rank too high for their moves, come in company: without this
-        each of them would cost the whole budget. Returns whether all had their turn.
+        each of them would cost the whole budget. What is `typical` of vectors found before is
+        expected of the next. Returns whether all had their turn.
         """
         rows = np.flatnonzero(~(self.found.certain | self.done))
         rows = rows[np.argsort(-self.found.evidence[rows].max(axis=1), kind="stable")]
         size = _FIRST_WAVE
         while len(rows) > 0:
             wave, rows = rows[:size], rows[size:]
-            self._search_wave(wave, subspaces, budget)
+            ratio = self._typical_ratio() if typical else None
+            self._search_wave(wave, subspaces, budget, ratio)
+            self.by_starts[wave] = True
             if self.found.certain[wave].mean() < _WORTH_IT:
                 break
             size *= 2
         return len(rows) == 0
 
-    def _search_wave(self, wave, subspaces, budget):
+    def _typical_ratio(self):
+        """Share of the entries that moved, in vectors found by random starts; None: no such yet.
+
+        A search that has to guess it spends most starts on wrong guesses.
+        """
+        rows = np.flatnonzero(self.found.certain & self.by_starts)
+        ratios = []
+        for k in np.unique(self.found.labels[rows]):
+            own, basis = rows[self.found.labels[rows] == k], self.bases[k]
+            coefficients = self.found.coefficients[own, : basis.shape[1]]
+            problem = self.Y[own], basis, self.offsets[k]
+            _, residual = certify(*problem, self._one_block(), coefficients, n_jobs=self.n_jobs)
+            distance = np.abs(self.Y[own] - coefficients @ basis.T - self.offsets[k])
+            moved = distance > _MOVED * np.sqrt(residual)[:, None]
+            ratios.extend(moved.sum(axis=1) / np.sum(~np.isnan(distance), axis=1))
+        return float(np.quantile(ratios, 0.8)) if ratios else None
+
+    def _one_block(self):
+        return np.zeros(self.Y.shape[1], dtype=np.int64)
+
+    def _search_wave(self, wave, subspaces, budget, ratio):
         """Search vectors in one subspace of their own after the other."""
         for columns in subspaces:
             rows = wave[~self.found.certain[wave]]
             own = columns[rows]
             for k in np.unique(own):
-                self._search(rows[own == k], k, budget)
+                self._search(rows[own == k], k, budget, ratio)
             report("recover", int(self.found.certain.sum()), len(self.Y))
 
     def _for_each(self, columns, attempt, *args):
@@ -332,10 +362,9 @@ class _Search:
         if self.options["noise_scale"]:
             self.likely[rows] |= found[3] & (found[2] >= _LIKELY)
 
-    def _search(self, rows, k, budget):
-        blocks = np.zeros(self.Y.shape[1], dtype=np.int64)
+    def _search(self, rows, k, budget, ratio=None):
         found = search_vectors(
-            self.Y[rows], self.bases[k], self.offsets[k], blocks, max_starts=budget,
-            seed=self.seed, stage="search", **self.options,
+            self.Y[rows], self.bases[k], self.offsets[k], self._one_block(), max_starts=budget,
+            shuffled_ratio=ratio, seed=self.seed, stage="search", **self.options,
         )  # fmt: skip
         self.found.keep_better(rows, k, *found[:3])

@@ -138,9 +138,8 @@ def _evaluate_in_place(y, f, null, rank, n_observed, order_d):
 @njit(cache=True, nogil=True)
 def _certify(Y, U, b, null, ways, blocks, X, evidence, residual):
     """Evidence and residual of the coefficients X. Writes into the last two arguments."""
+    work = workspace(*U.shape)
     for j in range(len(Y)):
-        # Ties are broken by the order of the vector before, so each starts from a fresh one.
-        work = workspace(*U.shape)
         shift, order_y, largest = prepare(Y[j], blocks)
         degrees = len(order_y) - U.shape[1]
         if degrees <= 0 or null[j] <= 1e-24 * largest * largest or largest == 0.0:

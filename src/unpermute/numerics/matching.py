@@ -6,8 +6,7 @@ block), and the best way is to sort: the k-th smallest value goes to the place w
 smallest f. Where values are missing, fewer values than places are left, and the best monotone
 matching is found by dynamic programming.
 
-All functions are numba kernels on one vector; `order_*` hold indices in ascending order and are
-updated in place from their previous state, which is nearly right from one step to the next.
+All functions are numba kernels on one vector; `order_*` hold indices in ascending order.
 """
 
 import math
@@ -17,6 +16,7 @@ from numba import njit
 from scipy.special import gammaln
 
 __all__ = [
+    "FAST",
     "least_squares",
     "log_moves",
     "log_probability_of_small_residual",
@@ -29,33 +29,38 @@ __all__ = [
     "sort_places",
 ]
 
-# Insertion sort beats a general sort on short or nearly sorted vectors.
-_SHORT = 96
-_FAST = {"reassoc", "contract", "nsz", "arcp"}
+# Up to here, counting the smaller keys of each beats a sort: it has no branches to be guessed.
+_SHORT = 128
+# Sums may be taken in any order; NaN keeps its meaning.
+FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 
 @njit(cache=True, nogil=True)
 def sort_into(order, keys):
-    """Sort the indices `order` by `keys`, in place."""
+    """Write the indices in ascending order of `keys` into `order`; equal keys by index."""
     n = len(order)
     if n > _SHORT:
-        a = 1
-        while a < n and keys[order[a - 1]] <= keys[order[a]]:
-            a += 1
-        if a == n:
-            return
-        sorted_order = np.argsort(keys)
-        for a in range(n):
-            order[a] = sorted_order[a]
+        if not _is_sorted(order, keys):
+            order[:] = np.argsort(keys, kind="mergesort")
         return
-    for a in range(1, n):
-        i = order[a]
-        key = keys[i]
-        b = a - 1
-        while b >= 0 and keys[order[b]] > key:
-            order[b + 1] = order[b]
-            b -= 1
-        order[b + 1] = i
+    for a in range(n):
+        order[a] = -1
+    for i in range(n):
+        key, rank = keys[i], 0
+        for j in range(n):
+            rank += keys[j] < key
+        while order[rank] >= 0:
+            rank += 1
+        order[rank] = i
+
+
+@njit(cache=True, nogil=True)
+def _is_sorted(order, keys):
+    for a in range(1, len(order)):
+        i, j = order[a - 1], order[a]
+        if keys[i] > keys[j] or (keys[i] == keys[j] and i > j):
+            return False
+    return True
 
 
 @njit(cache=True, nogil=True)
@@ -76,7 +81,7 @@ def prepare(y, blocks):
     return shift, order[:n_observed].copy(), largest
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def predict(U, b, x, f):
     """f = U x + b."""
     for i in range(U.shape[0]):
@@ -86,7 +91,7 @@ def predict(U, b, x, f):
         f[i] = total
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def project(U, b, z, x):
     """x = Uᵀ (z − b), the least-squares fit to all places."""
     for a in range(U.shape[1]):
@@ -96,7 +101,7 @@ def project(U, b, z, x):
             x[a] += U[i, a] * (z[i] - b[i])
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def least_squares(U, b, z, weights, places, n_places, x, gram, factor):
     """Weighted least squares of z − b on the rows `places[:n_places]` of U; writes x.
 

@@ -35,6 +35,7 @@ from unpermute.numerics.matching import (
     sort_into,
 )
 from unpermute.numerics.parallel import map_blocks
+from unpermute.numerics.starts import random_permutation_start, sample_starts
 
 __all__ = ["climb_vectors", "search_vectors"]
 
@@ -212,9 +213,8 @@ def _largest_residual(noise, null, degrees):
 @njit(cache=True, nogil=True)
 def _climb_block(Y, U, b, null, ways, blocks, noise, X, at_noise, evidence):
     """Climb from every row of X. Writes into the last three arguments."""
+    work = workspace(*U.shape)
     for j in range(len(Y)):
-        # Ties are broken by the order of the vector before, so each starts from a fresh one.
-        work = workspace(*U.shape)
         shift, order_y, largest = prepare(Y[j], blocks)
         degrees = len(order_y) - U.shape[1]
         if null[j] <= 1e-24 * largest * largest or largest == 0.0 or degrees <= 0:
@@ -316,13 +316,13 @@ def _climb(y, U, b, null, ways, shift, order_y, x, work):
 @njit(cache=True, nogil=True)
 def _batch(y, U, b, n_stay, shift, order_y, probability, starts, costs, state, work):
     """One batch of starts of one arm; updates its sampling weights, returns the best start."""
+    if n_stay == 0:
+        for s in range(_BATCH):
+            random_permutation_start(y, U, b, order_y, starts[s], state, work)
+    else:
+        sample_starts(y, U, b, n_stay, probability, starts, state, work)
     for s in range(_BATCH):
-        x = starts[s]
-        if n_stay == 0:
-            _random_permutation_start(y, U, b, order_y, x, state, work)
-        else:
-            _sample_start(y, U, b, n_stay, order_y, probability, x, state, work)
-        costs[s] = _settle(y, U, b, n_stay, shift, order_y, x, work, _FEW_STEPS)
+        costs[s] = _settle(y, U, b, n_stay, shift, order_y, starts[s], work, _FEW_STEPS)
     order = np.argsort(costs)
     for a in range(_FOLLOWED):
         s = order[a]
@@ -352,49 +352,3 @@ def _learn(y, U, b, n_stay, shift, order_y, probability, starts, order, work):
         probability[i] = (1.0 - _LEARNING_RATE) * old + _LEARNING_RATE * (share[i] + 0.02) / n
         if y[i] != y[i]:
             probability[i] = 0.0
-
-
-@njit(cache=True, nogil=True)
-def _sample_start(y, U, b, n_stay, order_y, probability, x, state, work):
-    """Least squares on a weighted sample of entries, then two concentration steps."""
-    _, order_d, order_k, _, _, _, f, distance, gram, factor, ones = work
-    n, rank = U.shape
-    for i in range(n):
-        distance[i] = np.inf
-        if probability[i] > 0.0:
-            # The smallest exponential keys are a weighted sample without replacement.
-            distance[i] = -math.log(_uniform(state)) / probability[i]
-    sort_into(order_k, distance)
-    least_squares(U, b, y, ones, order_k, min(rank + 2, n_stay), x, gram, factor)
-    for _ in range(2):
-        predict(U, b, x, f)
-        for i in range(n):
-            distance[i] = abs(y[i] - f[i]) if y[i] == y[i] else np.inf
-        sort_into(order_d, distance)
-        least_squares(U, b, y, ones, order_d, n_stay, x, gram, factor)
-
-
-@njit(cache=True, nogil=True)
-def _random_permutation_start(y, U, b, order_y, x, state, work):
-    """Fit to a random permutation of the values."""
-    _, _, order_k, _, _, z, _, distance, _, _, _ = work
-    n = len(y)
-    for i in range(n):
-        distance[i] = _uniform(state)
-    sort_into(order_k, distance)
-    for i in range(n):
-        z[i] = 0.0
-    for a in range(len(order_y)):
-        z[order_k[a]] = y[order_y[a]]
-    project(U, b, z, x)
-
-
-@njit(cache=True, nogil=True)
-def _uniform(state):
-    """Next number in (0, 1) of the splitmix64 sequence; changes `state`."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    v = state[0]
-    v = (v ^ (v >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    v = (v ^ (v >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    v = v ^ (v >> np.uint64(31))
-    return (np.float64(v >> np.uint64(11)) + 0.5) / 9007199254740992.0
