@@ -35,6 +35,8 @@ _FIRST_WAVE, _WORTH_IT = 16, 0.05
 # Subspaces that get the full budget; vectors that are left get so many times more in the end, if
 # they are fewer than those that it settled.
 _FINALISTS, _LAST_FACTOR = 3, 4
+# Shares of moved entries that differ less are searched alike.
+_ALIKE = 0.15
 # An entry that is further from its place than so many times the residual has moved.
 _MOVED = 4.0
 # Subspaces, by the distance of the vector as it stands, in which easy vectors are looked for.
@@ -258,7 +260,8 @@ class _Search:
         finalists = self._likely_first(order)[:_FINALISTS]
         rows = np.flatnonzero(~(self.found.certain | self.done))
         complete = self._in_waves(finalists, max_starts)
-        if self._typical_ratio() is not None:
+        found = self._ratios()
+        if len(found) > 0 and np.ptp(found) > _ALIKE:
             self.seed += 1  # other starts than before
             complete = self._in_waves(finalists, max_starts, typical=False)
         if complete and self.found.certain[rows].sum() > len(rows) / 2:
@@ -284,7 +287,9 @@ class _Search:
         size = _FIRST_WAVE
         while len(rows) > 0:
             wave, rows = rows[:size], rows[size:]
-            ratio = self._typical_ratio() if typical else None
+            found = self._ratios() if typical else []
+            # The easy ones were found first: expect more than is usual among them.
+            ratio = float(np.quantile(found, 0.8)) if len(found) > 0 else None
             self._search_wave(wave, subspaces, budget, ratio)
             self.by_starts[wave] = True
             if self.found.certain[wave].mean() < _WORTH_IT:
@@ -292,8 +297,8 @@ class _Search:
             size *= 2
         return len(rows) == 0
 
-    def _typical_ratio(self):
-        """Share of the entries that moved, in vectors found by random starts; None: no such yet.
+    def _ratios(self):
+        """Shares of the entries that moved in the vectors found by random starts.
 
         A search that has to guess it spends most starts on wrong guesses.
         """
@@ -307,7 +312,7 @@ class _Search:
             distance = np.abs(self.Y[own] - coefficients @ basis.T - self.offsets[k])
             moved = distance > _MOVED * np.sqrt(residual)[:, None]
             ratios.extend(moved.sum(axis=1) / np.sum(~np.isnan(distance), axis=1))
-        return float(np.quantile(ratios, 0.8)) if ratios else None
+        return np.array(ratios)
 
     def _one_block(self):
         return np.zeros(self.Y.shape[1], dtype=np.int64)
