@@ -120,3 +120,40 @@ def test_waves_do_not_depend_on_the_order_of_the_vectors():
     there = recover_everywhere(Y[::-1], data.bases, [np.zeros(40)] * 2, **options)
     np.testing.assert_array_equal(here.certain, there.certain[::-1])
     np.testing.assert_array_equal(here.labels, there.labels[::-1])
+
+
+def test_what_moved_in_vectors_found_before_is_expected_of_the_next(monkeypatch):
+    """Hard vectors, half of whose entries moved: once some are found, nobody guesses the share."""
+    asked = []
+    search = _recovery.search_vectors
+
+    def watch(*args, shuffled_ratio, **options):
+        if options["max_starts"] > 0:
+            asked.append(shuffled_ratio)
+        return search(*args, shuffled_ratio=shuffled_ratio, **options)
+
+    monkeypatch.setattr(_recovery, "search_vectors", watch)
+    data = make_permuted_subspaces(2, 120, 50, 12, shuffled_ratio=0.5, random_state=0)
+    found = _recovery.recover_everywhere(
+        data.X[data.outlier_mask], data.bases, data.offsets, noise_scale=None, max_starts=500,
+        seed=0,
+    )  # fmt: skip
+    assert asked[0] is None
+    told = [ratio for ratio in asked if ratio is not None]
+    assert len(told) > len(asked) / 2
+    assert 0.4 < min(told) <= max(told) < 0.6
+    assert found.certain.mean() > 0.9
+
+
+def test_vectors_of_which_more_moved_than_usual_are_found_too():
+    draws = [
+        make_permuted_subspaces(2, 60, 50, 4, shuffled_ratio=ratio, random_state=1)
+        for ratio in (0.5, 1.0)
+    ]
+    Y = np.vstack([draw.X[draw.outlier_mask] for draw in draws])
+    labels = np.concatenate([draw.labels[draw.outlier_mask] for draw in draws])
+    found = _recovery.recover_everywhere(
+        Y, draws[0].bases, draws[0].offsets, noise_scale=None, max_starts=2000, seed=0
+    )
+    assert found.certain.all()
+    np.testing.assert_array_equal(found.labels, labels)

@@ -3,7 +3,7 @@ r"""Classification by recovery: in every plausible subspace, the best certified 
 Cheap tests first: in the nearest few subspaces Algorithm 2's fit is taken as the only start, which
 settles easy vectors. Then the same, and a robust start, in all subspaces in the order of Algorithm
 2's distance; what is left gets a few starts everywhere, and the full budget where that looked best,
-the most promising vectors first.
+the most promising vectors first. Those found tell how many entries to expect in place in the next.
 """
 
 from dataclasses import dataclass
@@ -204,7 +204,7 @@ def recover_everywhere(Y, bases, offsets, *, noise_scale, max_starts, seed, n_jo
     """Return the :class:`FoundVectors` of `Y`.
 
     Each vector is treated as if it were alone, except that the budget of random starts ends for
-    all when it certifies hardly any.
+    all when it certifies hardly any, and that vectors found before tell how much moved.
     """
     return _Search(Y, bases, offsets, noise_scale, seed, n_jobs).run(max_starts)
 
