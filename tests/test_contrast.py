@@ -5,7 +5,7 @@ import pytest
 
 from unpermute import PMSDR
 from unpermute.metrics import recovery_error
-from unpermute.pmsdr._contrast import _has_cluster_of, _widened, contrasts, noise_is_uneven
+from unpermute.pmsdr._contrast import _has_cluster_of, contrasts, noise_is_uneven
 
 
 def make_uneven(seed, n_subspaces=2, n_vectors=60, n_features=40, rank=3, share=0.3):
@@ -72,21 +72,6 @@ def test_clean_vectors_stay_clean_however_uneven(seed):
     model = PMSDR(2, 3, random_state=0).fit(X)
     assert not model.outlier_mask_.any()
     np.testing.assert_array_equal(model.transform(X), X)
-
-
-def test_wide_bases_hold_the_narrow_ones_and_what_these_leave():
-    rng = np.random.default_rng(0)
-    U = np.linalg.qr(rng.normal(size=(40, 6)))[0]
-    X = rng.normal(size=(30, 6)) * [5.0, 4.0, 1.2, 1.0, 0.8, 0.6] @ U.T
-    bases = [np.linalg.svd(X)[2][:2].T]
-    (wide,) = _widened(X, np.zeros(30, dtype=int), bases)
-    assert wide.shape == (40, 6)
-    np.testing.assert_allclose(wide.T @ wide, np.eye(6), atol=1e-12)
-    np.testing.assert_allclose(wide @ (wide.T @ X.T), X.T, atol=1e-10)
-    (exact,) = _widened(X @ bases[0] @ bases[0].T, np.zeros(30, dtype=int), bases)
-    np.testing.assert_allclose(exact.T @ exact, np.eye(exact.shape[1]), atol=1e-12)
-    (few,) = _widened(X[:7], np.zeros(7, dtype=int), bases)
-    assert few.shape == (40, 4)  # a third of seven vectors, rounded down
 
 
 def test_unusual_vectors_that_make_a_cluster_are_noticed():

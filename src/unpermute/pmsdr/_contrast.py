@@ -16,6 +16,7 @@ from unpermute._validation import resolve_contamination
 from unpermute.classify._recovery import recover_everywhere
 from unpermute.cluster import ShapeInteractionClustering
 from unpermute.detect._self_representation import split_log_scores
+from unpermute.numerics.collaborative import represent_together
 from unpermute.numerics.elimination import eliminate, elimination_schedule
 from unpermute.pmsdr._distances import distances_as_they_stand
 from unpermute.pmsdr._refine import fit_members, relative_distances
@@ -35,8 +36,11 @@ _UNUSUAL = 1.5
 _OWN_CLUSTER = 0.4
 # Shares of the entries that the classification retains.
 _RETAINED = (0.3, 0.5, 0.7)
-# Directions added to a subspace for the classification, so many times its rank.
-_WIDER = 2
+# Clean vectors up to this share of the entries represent others together: more would represent
+# anything, whatever moved.
+_FEW_CLEAN = 0.5
+# Weights of the coefficients of such representations, against mean absolute errors.
+_RIDGE_TOGETHER, _RIDGE_ALONE = 0.4, 0.01
 # Subspaces, by these distances, in which a vector is recovered to be classified.
 _PLAUSIBLE = 3
 # Share of the entries that count as independent when distances are weighed against coordinates.
@@ -52,9 +56,6 @@ class Contrasted:
     Attributes
     ----------
     bases : list of ndarray of shape (n_features, rank)
-    wide_bases : list of ndarray of shape (n_features, up to three times the rank), or None
-        The same with the main directions of what they leave of their clean vectors; None if they
-        are known to be complete.
     means, covariances : list of ndarray
         Of the coordinates of the clean vectors of every subspace, not divided.
     noise : float
@@ -63,33 +64,39 @@ class Contrasted:
         Distances above it are those of permuted vectors.
     mask, labels : ndarray of shape (n_vectors,)
         Which vectors are permuted, and the subspaces of the others (−1: permuted).
+    members : list of ndarray of shape (n_members, n_features), or None
+        The clean vectors of every subspace, divided, if they are few enough to tell more than the
+        bases do.
     """
 
     bases: list[np.ndarray]
-    wide_bases: list[np.ndarray] | None
     means: list[np.ndarray]
     covariances: list[np.ndarray]
     noise: float
     limit: float
     mask: np.ndarray
     labels: np.ndarray
+    members: list[np.ndarray] | None = None
 
     def classify(self, Y, *, n_jobs=None):
-        """Return the subspaces of permuted vectors, as they were observed.
+        """Return the subspaces of permuted vectors, as they were observed."""
+        units = contrasts(Y)
+        scaled = Y / units[:, None]
+        if self.members is not None:
+            return _classify_by_members(scaled, self.members)
+        return self._classify_apart(scaled, units, n_jobs)
+
+    def _classify_apart(self, scaled, units, n_jobs):
+        """Return the subspace from which every vector is least far.
 
         Algorithm 2 with several shares of the entries retained (few where most of them moved, many
-        where subspaces are similar), in the subspaces and in wider ones (no rank holds all of a
-        face: light from the side adds to it), and, in the nearest few, how usual the coordinates of
-        the recovered vector are: a motion of lower rank has a direction to spare, in which points
-        of another would lie far out. A t distribution with few degrees of freedom says how usual.
+        where subspaces are similar), and, in the nearest few, how usual the coordinates of the
+        recovered vector are: a motion of lower rank has a direction to spare, in which points of
+        another would lie far out. A t distribution with few degrees of freedom says how usual.
         """
-        units = contrasts(Y)[:, None]
-        scaled = Y / units
         distances = _log_distances(scaled, self.bases, n_jobs)
-        if self.wide_bases is not None:
-            distances = (distances + _log_distances(scaled, self.wide_bases, n_jobs)) / 2
         plausible = np.argsort(np.argsort(distances, axis=1), axis=1) < _PLAUSIBLE
-        costs = np.where(plausible, _INDEPENDENT * Y.shape[1] * distances, np.inf)
+        costs = np.where(plausible, _INDEPENDENT * scaled.shape[1] * distances, np.inf)
         for k, basis in enumerate(self.bases):
             rows = np.flatnonzero(plausible[:, k])
             if len(rows) > 0:
@@ -97,7 +104,7 @@ class Contrasted:
                     scaled[rows], [basis], [np.zeros(len(basis))], noise_scale=self.noise,
                     max_starts=0, seed=0, n_jobs=n_jobs,
                 )  # fmt: skip
-                costs[rows, k] += self._unusual(found.coefficients * units[rows], k)
+                costs[rows, k] += self._unusual(found.coefficients * units[rows, None], k)
         return costs.argmin(axis=1)
 
     def _unusual(self, coordinates, k):
@@ -107,6 +114,27 @@ class Contrasted:
         weight = 0.5 * (_TAILS + len(covariance))
         volume = 0.5 * np.linalg.slogdet(covariance)[1]
         return volume + weight * np.log1p(squares / _TAILS)
+
+
+def _classify_by_members(Y, members):
+    """Return the subspace whose clean vectors represent every vector best.
+
+    No rank holds all of a face, but other faces under the same light do. The vectors of all
+    subspaces represent it together, and what one of them contributes to that leaves an error:
+    people are told apart much better in competition. What subspaces have in common is shared out
+    among them, though; so the error that each leaves alone is added.
+    """
+    n_features = Y.shape[1]
+    X = represent_together(Y, np.vstack(members), ridge=_RIDGE_TOGETHER * n_features).solution
+    parts = np.split(X, np.cumsum([len(own) for own in members])[:-1], axis=1)
+    costs = []
+    for part, own in zip(parts, members, strict=True):
+        alone = represent_together(Y, own, ridge=_RIDGE_ALONE * n_features).solution
+        errors = np.abs(Y - part @ own) + np.abs(Y - alone @ own)
+        costs.append(
+            errors.sum(axis=1) + 0.5 * _RIDGE_ALONE * n_features * np.sum(alone**2, axis=1)
+        )
+    return np.argmin(costs, axis=0)
 
 
 def _log_distances(Y, bases, n_jobs):
@@ -193,11 +221,13 @@ def learn_by_contrast(X, mask, *, n_subspaces, rank, affine, contamination, seed
             break
     # Members keep their clusters: motions of lower rank than others lie near several subspaces.
     everyone = np.where(labels >= 0, labels, distances.argmin(axis=1))
-    bases, wide = subspaces.bases, _widened(scaled, labels, subspaces.bases)
+    bases = subspaces.bases
     means, covariances = _coordinates(X, labels, bases)
     noise = float(np.median(nearest[~far]))
     everyone = np.where(far, -1, everyone)
-    return Contrasted(bases, wide, means, covariances, noise, limit, far, everyone)
+    few = np.sum(~far) <= _FEW_CLEAN * X.shape[1]
+    members = [scaled[everyone == k] for k in range(n_subspaces)] if few else None
+    return Contrasted(bases, means, covariances, noise, limit, far, everyone, members)
 
 
 def _cluster_all_but(left_out, X, clusterer):
@@ -226,23 +256,7 @@ def known_subspaces(X, mask, bases):
     nearest = distances[~mask].min(axis=1)
     means, covariances = _coordinates(X, labels, bases)
     noise, limit = float(np.median(nearest)), float(nearest.max())
-    return Contrasted(bases, None, means, covariances, noise, limit, mask, labels)
-
-
-def _widened(X, labels, bases):
-    """Bases with the main directions of what they leave of their members.
-
-    No more than a third of the members or entries: the others would be noise.
-    """
-    wide = []
-    for k, basis in enumerate(bases):
-        rest = X[labels == k]
-        rest = rest - (rest @ basis) @ basis.T
-        added = min(_WIDER * basis.shape[1], min(rest.shape) // 3)
-        directions = np.linalg.svd(rest, full_matrices=False)[2][:added]
-        # Of exact vectors nothing but rounding is left, in any direction.
-        wide.append(np.linalg.qr(np.hstack([basis, directions.T]))[0])
-    return wide
+    return Contrasted(bases, means, covariances, noise, limit, mask, labels)
 
 
 def _coordinates(X, labels, bases):
