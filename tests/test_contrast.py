@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
 from unpermute import PMSDR
 from unpermute.metrics import recovery_error
@@ -81,3 +82,23 @@ def test_unusual_vectors_that_make_a_cluster_are_noticed():
     assert not _has_cluster_of(unusual & (labels >= 0), labels)
     unusual[22] = True
     assert _has_cluster_of(unusual & (labels >= 0), labels)
+
+
+def test_few_clean_vectors_classify_and_no_basis_overrules_them(seed):
+    """Long vectors that no rank holds, as faces: their clean peers decide where they belong."""
+    rng = np.random.default_rng(seed)
+    groups = [(rng.normal(size=(3, 400)), rng.normal(size=(12, 400))) for _ in range(3)]
+    X = np.vstack(
+        [
+            rng.normal(size=(30, 3)) @ main + 0.25 * rng.normal(size=(30, 12)) @ rest
+            for main, rest in groups
+        ]
+    ) * np.exp(rng.normal(size=(90, 1)))
+    labels, damaged = np.repeat(np.arange(3), 30), np.arange(90) % 5 == 0
+    X[damaged, :160] = rng.permuted(X[damaged, :160], axis=1)
+    model = PMSDR(3, 3, random_state=0).fit(X)
+    assert model.by_contrast_
+    assert len(model._contrasted.members) == 3
+    found = model.outlier_mask_
+    np.testing.assert_array_equal(model.labels_[found], model._contrasted.classify(X[found]))
+    assert adjusted_rand_score(labels, model.labels_) > 0.95

@@ -55,11 +55,12 @@ class Repaired:
 
 def put_back(
     X, mask, labels, bases, offsets, *, classify, recoverer, output, min_confidence, noise_scale,
-    seed, n_jobs, units=None,
+    seed, n_jobs, units=None, second_look=False,
 ):  # fmt: skip
     """Classify and recover the vectors of `mask`; all others stay as they are.
 
-    `units` are lengths, one per vector, in which it is recovered; the noise is in these units.
+    `units` are lengths, one per vector, in which it is recovered; the noise is in these units. At a
+    `second_look` what is not certain in its own subspace may go to another in which it is.
     """
     repaired = Repaired.untouched(X, labels)
     rows = np.flatnonzero(mask)
@@ -73,7 +74,7 @@ def put_back(
             work.everywhere(rows, n_jobs)
         else:
             work.within(rows, own, n_jobs)
-            if units is not None and recoverer == "search":
+            if second_look and recoverer == "search":
                 unsure = rows[repaired.confidence[rows] < min_confidence]
                 work.everywhere(unsure, n_jobs, only_certain=True)
 
