@@ -84,12 +84,15 @@ def tables(records):
 
 def figure(records, arrays):
     """Draw the map of every method."""
-    maps = {m: {"RE": collect(records, m, "RE_recon", _cell)} for m in _names(records)}
-    cells = {_cell(record.parsed) for record in records}
+    maps = {m: collect(records, m, "RE_recon", _cell) for m in _names(records)}
     figures = reference()
-    theirs = {cell: figures["RE_recon", _N_SUBSPACES, *cell] for cell in cells}
+    cells = {_cell(record.parsed) for record in records}
+    maps[f"{PUBLISHED} PMSDR (refined)"] = {
+        cell: figures["RE_recon", _N_SUBSPACES, *cell] for cell in cells
+    }
+    titles = {name: name.replace(", ", ",\n") for name in maps}
     return heat_maps(
-        {**maps, f"{PUBLISHED} PMSDR (refined)": {"RE": theirs}}, x="rank", y="shuffled ratio"
+        {"RE": {titles[name]: grid for name, grid in maps.items()}}, x="rank", y="shuffled ratio"
     )
 
 
