@@ -102,3 +102,7 @@ def test_few_clean_vectors_classify_and_no_basis_overrules_them(seed):
     found = model.outlier_mask_
     np.testing.assert_array_equal(model.labels_[found], model._contrasted.classify(X[found]))
     assert adjusted_rand_score(labels, model.labels_) > 0.95
+    # A missing entry does not stop it.
+    new = X[found].copy()
+    new[:, 7] = np.nan
+    assert np.mean(model.predict(new) == model.labels_[found]) > 0.9

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unpermute.datasets import make_permuted_subspaces
+from unpermute.numerics.search import _arms
 from unpermute.recover import recover_vectors
 
 NOISE = 0.01
@@ -293,3 +294,11 @@ BASIS = np.eye(6)[:, :2]
 def test_bad_options_get_one_clear_sentence(options, message):
     with pytest.raises(ValueError, match=message):
         recover_vectors(np.ones((2, 6)), BASIS, **options)
+
+
+@pytest.mark.parametrize(
+    ("rank", "ratio", "arms"),
+    [(5, 0.4, [30]), (4, 0.95, [0]), (4, 1.0, [0]), (15, 0.7, [18]), (48, 0.5, [0])],
+)
+def test_a_known_ratio_leaves_one_way_to_start(rank, ratio, arms):
+    assert _arms(50, rank, ratio) == arms

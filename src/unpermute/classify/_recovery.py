@@ -35,9 +35,10 @@ _FIRST_WAVE, _WORTH_IT = 16, 0.05
 # Subspaces that get the full budget; vectors that are left get so many times more in the end, if
 # they are fewer than those that it settled.
 _FINALISTS, _LAST_FACTOR = 3, 4
-# Shares of moved entries that differ less are searched alike.
-_ALIKE = 0.15
-# An entry that is further from its place than so many times the residual has moved.
+# Vectors that tell what is typical, and shares of moved entries that differ so little that they are
+# searched alike.
+_ENOUGH, _ALIKE = 4, 0.15
+# An entry that is further from its place than so many times the rms residual has moved.
 _MOVED = 4.0
 # Subspaces, by the distance of the vector as it stands, in which easy vectors are looked for.
 _NEAREST = 2
@@ -66,8 +67,9 @@ class RecoveryClassifier(EliminationClassifier):
     noise_scale : float, default=None
         Standard deviation of the noise of an entry, if known.
     max_starts : int, default=2000
-        Budget of starts per vector and subspace; four times as many in the end for the vectors
-        that are left, unless those are the most.
+        Budget of starts per vector and subspace; again as many where the vectors found differ in
+        how much moved, and four times as many in the end for the vectors that are left, unless
+        those are the most.
     random_state : int, RandomState instance or None, default=None
         Seeds the starts.
     n_jobs : int, default=None
@@ -260,13 +262,14 @@ class _Search:
         finalists = self._likely_first(order)[:_FINALISTS]
         rows = np.flatnonzero(~(self.found.certain | self.done))
         complete = self._in_waves(finalists, max_starts)
-        found = self._ratios()
-        if len(found) > 0 and np.ptp(found) > _ALIKE:
+        ratios = self._ratios()
+        alike = len(ratios) == 0 or np.diff(np.quantile(ratios, [0.05, 0.95]))[0] <= _ALIKE
+        if not alike:
             self.seed += 1  # other starts than before
-            complete = self._in_waves(finalists, max_starts, typical=False)
+            complete |= self._in_waves(finalists, max_starts, typical=False)
         if complete and self.found.certain[rows].sum() > len(rows) / 2:
             self.seed += 1
-            self._in_waves(finalists, _LAST_FACTOR * max_starts)
+            self._in_waves(finalists, _LAST_FACTOR * max_starts, typical=alike)
 
     def _likely_first(self, order):
         """Subspaces of every vector, one column each, the likely ones first."""
@@ -287,9 +290,9 @@ class _Search:
         size = _FIRST_WAVE
         while len(rows) > 0:
             wave, rows = rows[:size], rows[size:]
-            found = self._ratios() if typical else []
+            ratios = self._ratios() if typical else np.empty(0)
             # The easy ones were found first: expect more than is usual among them.
-            ratio = float(np.quantile(found, 0.8)) if len(found) > 0 else None
+            ratio = float(np.quantile(ratios, 0.8)) if len(ratios) >= _ENOUGH else None
             self._search_wave(wave, subspaces, budget, ratio)
             self.by_starts[wave] = True
             if self.found.certain[wave].mean() < _WORTH_IT:
@@ -298,7 +301,7 @@ class _Search:
         return len(rows) == 0
 
     def _ratios(self):
-        """Shares of the entries that moved in the vectors found by random starts.
+        """Return the shares of entries that moved in the vectors found by random starts.
 
         A search that has to guess it spends most starts on wrong guesses.
         """

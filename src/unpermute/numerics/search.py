@@ -193,8 +193,9 @@ def _search_vector(y, U, b, null, ways, blocks, noise, ratio, max_starts, seed):
 def _arms(n_observed, rank, ratio):
     """Numbers of entries assumed in place."""
     if ratio >= 0.0:
-        h = round((1.0 - ratio) * n_observed)
-        return [h if h >= rank + 3 else 0]
+        h, least = round((1.0 - ratio) * n_observed), rank + 3
+        hopeless = rank > _MAX_RANK_FULLY_SHUFFLED and least <= n_observed
+        return [max(h, least) if h >= least or hopeless else 0]
     arms = [round(share * n_observed) for share in _SHARES]
     arms = [h for h in arms if h >= rank + 3]
     if rank <= _MAX_RANK_FULLY_SHUFFLED or not arms:

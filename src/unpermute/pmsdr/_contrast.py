@@ -82,9 +82,14 @@ class Contrasted:
         """Return the subspaces of permuted vectors, as they were observed."""
         units = contrasts(Y)
         scaled = Y / units[:, None]
-        if self.members is not None:
-            return _classify_by_members(scaled, self.members)
-        return self._classify_apart(scaled, units, n_jobs)
+        if self.members is None:
+            return self._classify_apart(scaled, units, n_jobs)
+        labels = np.empty(len(Y), dtype=np.int64)
+        whole = ~np.isnan(Y).any(axis=1)
+        labels[whole] = _classify_by_members(scaled[whole], self.members)
+        if not whole.all():
+            labels[~whole] = self._classify_apart(scaled[~whole], units[~whole], n_jobs)
+        return labels
 
     def _classify_apart(self, scaled, units, n_jobs):
         """Return the subspace from which every vector is least far.
@@ -122,7 +127,7 @@ def _classify_by_members(Y, members):
     No rank holds all of a face, but other faces under the same light do. The vectors of all
     subspaces represent it together, and what one of them contributes to that leaves an error:
     people are told apart much better in competition. What subspaces have in common is shared out
-    among them, though; so the error that each leaves alone is added.
+    among them, though; so the cost of each alone is added.
     """
     n_features = Y.shape[1]
     X = represent_together(Y, np.vstack(members), ridge=_RIDGE_TOGETHER * n_features).solution

@@ -65,8 +65,9 @@ def put_back(
     repaired = Repaired.untouched(X, labels)
     rows = np.flatnonzero(mask)
     work = _Work(
-        repaired, X, units, bases, offsets, recoverer, output, min_confidence, noise_scale, seed
-    )
+        repaired, X, units, bases, offsets, recoverer, output, min_confidence, noise_scale, seed,
+        second_look,
+    )  # fmt: skip
 
     def put_back_block(rows, n_jobs):
         own = classify(X[rows])
@@ -111,6 +112,7 @@ class _Work:
     min_confidence: float
     noise_scale: float | None
     seed: int
+    second_look: bool
 
     def everywhere(self, rows, n_jobs, *, only_certain=False):
         """Recover vectors wherever it works; perhaps leave alone those where it does not."""
@@ -157,10 +159,10 @@ class _Work:
         if self.recoverer != "search":
             return _recover(problem, self.recoverer)
         if found is None:
-            # Certified at once, or left for a search everywhere.
+            # Before a second look: certified at once, or left for the search everywhere.
             found = recover_everywhere(
                 problem.Y, [problem.basis], [problem.offset], noise_scale=problem.noise_scale,
-                max_starts=problem.max_starts if self.units is None else 0,
+                max_starts=0 if self.second_look else problem.max_starts,
                 seed=problem.seed, n_jobs=problem.n_jobs,
             )  # fmt: skip
         rank = problem.basis.shape[1]
