@@ -130,13 +130,10 @@ def score_pipeline(name, model, draw, *, rank=None):
     return scores
 
 
-def score_true_bases(
-    name, draw, *, retain_ratio=0.5, max_steps=50, seed=0, by_contrast=False, second_look=False
-):
+def score_true_bases(name, draw, *, retain_ratio=0.5, max_steps=50, seed=0, by_contrast=False):
     """Classify and recover the permuted vectors of a draw in its true bases: CE_gt and RE_gt.
 
-    With `by_contrast` as for real data, whose noise differs, with a `second_look` where the bases
-    hold all but that; which vectors are permuted is known.
+    With `by_contrast` as for real data, whose noise differs; which vectors are permuted is known.
     """
     offsets = [np.zeros(len(basis)) for basis in draw.bases]
     ours = name == DEFAULT
@@ -165,7 +162,6 @@ def score_true_bases(
         seed=seed,
         n_jobs=None,
         units=units if by_contrast and ours else None,
-        second_look=second_look,
     )
     error = recovery_error(draw.X_clean, repaired.X, mask=draw.outlier_mask)
     wrong = outlier_classification_error(

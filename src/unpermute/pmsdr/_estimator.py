@@ -455,8 +455,6 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             seed=self._seed,
             n_jobs=self.n_jobs,
             units=contrasts(X) if self.by_contrast_ else None,
-            # Where clean vectors tell more than bases, a fit to a basis overrules nothing.
-            second_look=self.by_contrast_ and self._contrasted.members is None,
         )
 
     def _classify(self, Y):

@@ -20,6 +20,9 @@ __all__ = ["Repaired", "put_back"]
 _MAX_STARTS = 2000
 # Permuted vectors that are worked on at once.
 _BLOCK = 2048
+# Relative noise up to which a fit to a basis is evidence against other subspaces. More is what the
+# rank does not hold: faces in the dark fit those of other people.
+_EXACT = 0.05
 # Differences of evidence, in nats, that mean little where nothing is certified.
 _DOUBT = 4.0
 
@@ -55,19 +58,17 @@ class Repaired:
 
 def put_back(
     X, mask, labels, bases, offsets, *, classify, recoverer, output, min_confidence, noise_scale,
-    seed, n_jobs, units=None, second_look=False,
+    seed, n_jobs, units=None,
 ):  # fmt: skip
     """Classify and recover the vectors of `mask`; all others stay as they are.
 
-    `units` are lengths, one per vector, in which it is recovered; the noise is in these units. At a
-    `second_look` what is not certain in its own subspace may go to another in which it is.
+    `units` are lengths, one per vector, in which it is recovered; the noise is in these units.
     """
     repaired = Repaired.untouched(X, labels)
     rows = np.flatnonzero(mask)
     work = _Work(
-        repaired, X, units, bases, offsets, recoverer, output, min_confidence, noise_scale, seed,
-        second_look,
-    )  # fmt: skip
+        repaired, X, units, bases, offsets, recoverer, output, min_confidence, noise_scale, seed
+    )
 
     def put_back_block(rows, n_jobs):
         own = classify(X[rows])
@@ -75,7 +76,7 @@ def put_back(
             work.everywhere(rows, n_jobs)
         else:
             work.within(rows, own, n_jobs)
-            if second_look and recoverer == "search":
+            if units is not None and recoverer == "search" and noise_scale <= _EXACT:
                 unsure = rows[repaired.confidence[rows] < min_confidence]
                 work.everywhere(unsure, n_jobs, only_certain=True)
 
@@ -112,7 +113,6 @@ class _Work:
     min_confidence: float
     noise_scale: float | None
     seed: int
-    second_look: bool
 
     def everywhere(self, rows, n_jobs, *, only_certain=False):
         """Recover vectors wherever it works; perhaps leave alone those where it does not."""
@@ -159,10 +159,10 @@ class _Work:
         if self.recoverer != "search":
             return _recover(problem, self.recoverer)
         if found is None:
-            # Before a second look: certified at once, or left for the search everywhere.
+            # With units: certified at once, or left for a search everywhere.
             found = recover_everywhere(
                 problem.Y, [problem.basis], [problem.offset], noise_scale=problem.noise_scale,
-                max_starts=0 if self.second_look else problem.max_starts,
+                max_starts=problem.max_starts if self.units is None else 0,
                 seed=problem.seed, n_jobs=problem.n_jobs,
             )  # fmt: skip
         rank = problem.basis.shape[1]
