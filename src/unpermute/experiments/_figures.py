@@ -107,6 +107,9 @@ def line_panels(
         if log:
             axis.set_xscale("log")
             axis.set_yscale("log")
+            sizes = sorted({a for points in lines.values() for a in points})
+            axis.set_xticks(sizes, [f"{a:g}" for a in sizes])
+            axis.set_xticks([], minor=True)
         if labels is not None:
             axis.set_xticks(range(len(labels)), labels, rotation=30, ha="right", fontsize=8)
         axis.grid(alpha=0.25)
