@@ -15,8 +15,9 @@ import numpy as np
 from numba import njit
 from scipy.special import gammaln
 
+from unpermute.numerics.active_set import FAST
+
 __all__ = [
-    "FAST",
     "least_squares",
     "log_moves",
     "log_probability_of_small_residual",
@@ -31,8 +32,6 @@ __all__ = [
 
 # Up to here, counting the smaller keys of each beats a sort: it has no branches to be guessed.
 _SHORT = 128
-# Sums may be taken in any order; NaN keeps its meaning.
-FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 
 @njit(cache=True, nogil=True)

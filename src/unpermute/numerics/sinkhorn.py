@@ -18,12 +18,13 @@ Peyré & Cuturi, "Computational optimal transport", Foundations and Trends in Ma
 import numpy as np
 from numba import njit
 
+from unpermute.numerics.active_set import FAST
+
 __all__ = ["sinkhorn"]
 
 # Beyond this factor the potentials are put into the kernel anew: what was too small for it may
 # count by then. Below the exponent, products with such factors would leave the range of floats.
 _MAX_SCALE, _LEAST_EXPONENT = 1e8, -680.0
-_FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 
 def sinkhorn(costs, epsilon, potentials, *, tol=1e-3, max_iter=200):
@@ -106,7 +107,7 @@ def _absorb(cost, g, epsilon, kernel):
             out[j] = np.exp(exponent) if exponent > _LEAST_EXPONENT else 0.0
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def _sum_columns(kernel, scales, columns):
     """Sums of the columns of kernel · scales once its rows sum to one."""
     columns[:] = 0.0
@@ -122,7 +123,7 @@ def _sum_columns(kernel, scales, columns):
         columns[j] *= scales[j]
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def _write_plan(kernel, scales):
     """Replace the kernel by the plan, whose rows sum to one."""
     for i in range(len(kernel)):

@@ -9,7 +9,8 @@ import math
 import numpy as np
 from numba import njit
 
-from unpermute.numerics.matching import FAST, project, sort_into
+from unpermute.numerics.active_set import FAST
+from unpermute.numerics.matching import project, sort_into
 
 __all__ = ["random_permutation_start", "sample_starts"]
 
