@@ -6,9 +6,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 from sklearn.datasets import load_breast_cancer, load_wine
 
 from unpermute.table import audit, repair, scan
+from unpermute.table._moves import Moves, move_cells, unfit_moves
 
 BACKENDS = {"pandas": lambda f: f, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}
 
@@ -122,6 +126,65 @@ def test_what_cannot_be_moved_is_not_called_right(damaged):
     assert vectors.loc[5, "status"] == "uncertain"
     assert vectors.loc[5, "moved"] == 0
     assert vectors.loc[5, "confidence"] < 0.05
+
+
+def test_a_value_that_reads_the_same_moves_between_types(wine, damaged):
+    for kind in ("float32", pd.ArrowDtype(pa.decimal128(12, 2))):
+        frame = damaged.astype({"proline": kind})
+        result = repair(frame)
+        assert result.frame.loc[5, "alcohol"] == 14.2
+        assert result.frame.loc[5, "proline"] == 1450
+        assert result.frame["proline"].dtype == kind
+        assert float(result.changes["old"][1]) == 14.2
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("float32", 1450.123456789012), (pd.ArrowDtype(pa.decimal128(6, 2)), 1450.125)],
+)
+def test_a_record_with_a_value_that_does_not_fit_is_left_alone(damaged, kind, value):
+    frame = damaged.astype({"proline": kind})
+    frame.loc[5, "alcohol"] = value
+    result = repair(frame)
+    pd.testing.assert_frame_equal(result.frame, frame)
+    assert result.vectors["status"].tolist() == ["uncertain"]
+    (note,) = result.summary["notes"]
+    assert "does not fit the type of its column: 1 ('proline' (" in note
+
+
+TYPES = {
+    pl.Int8: st.integers(-128, 127),
+    pl.UInt16: st.integers(0, 65535),
+    pl.Int64: st.integers(-(2**63), 2**63 - 1),
+    pl.Float32: st.floats(width=32, allow_nan=False),
+    pl.Float64: st.floats(allow_nan=False),
+    pl.Decimal(9, 3): st.decimals(-999999, 999999, places=3),
+    pl.String: st.floats(-1e3, 1e3).map(str)
+    | st.integers(-9, 999).map(str)
+    | st.text("a1.-e", max_size=3),
+}
+
+
+@given(st.data())
+def test_what_fits_comes_back_as_it_was(data):
+    types = data.draw(st.tuples(*[st.sampled_from(list(TYPES))] * 2), label="types")
+    columns = {
+        name: pl.Series(
+            name, data.draw(st.lists(TYPES[kind] | st.none(), min_size=4, max_size=4)), kind
+        )
+        for name, kind in zip("ab", types, strict=True)
+    }
+    before = nw.from_native(pl.DataFrame(columns), eager_only=True)
+    rows, columns = np.repeat(np.arange(4), 2), np.tile([0, 1], 4)
+    moves = Moves(rows, columns, rows, 1 - columns)
+    fits = np.flatnonzero(~unfit_moves(before, "ab", moves).reshape(4, 2).any(axis=1))
+    kept = np.isin(rows, fits)
+    moves = Moves(rows[kept], columns[kept], rows[kept], 1 - columns[kept])
+    moved = move_cells(before, "ab", moves)
+    assert moved.schema == before.schema
+    assert_frame_equal(
+        move_cells(moved, "ab", moves).to_native(), before.to_native(), check_exact=True
+    )
 
 
 @pytest.mark.filterwarnings("error")
@@ -257,6 +320,9 @@ def test_bad_frames_are_refused_in_one_sentence(wine):
         scan(wine.iloc[:1])
     with pytest.raises(ValueError, match="no numeric column"):
         scan(wine[["name", "remark"]])
+    views = pa.table({"a": pa.array(["1", "2"], pa.string_view()), "b": [1.0, 2.0]})
+    with pytest.raises(ValueError, match="column 'a' of Arrow's string_view type"):
+        scan(views)
     with pytest.raises(ValueError, match="at least three numeric"):
         scan(wine[["ash", "alcohol"]], vectors="columns")
 

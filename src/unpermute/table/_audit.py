@@ -211,7 +211,7 @@ def _numeric(values):
     none = np.zeros(p, dtype=bool)
     names = [str(j) for j in range(p)]
     nothing = np.zeros(values.shape, dtype=bool)
-    return NumericTable(names, values, None, nothing, none, none, nothing)
+    return NumericTable(names, values, None, nothing, none, none)
 
 
 def _equal(a, b):

@@ -5,11 +5,12 @@ import mmap
 from collections.abc import Iterator
 from importlib.util import find_spec
 
+import narwhals.stable.v1 as nw
 import numpy as np
 import polars as pl
 
 from unpermute.table._file_source import SourceTable, TableError
-from unpermute.table._moves import Moves
+from unpermute.table._moves import Moves, cell_texts, move_cells
 
 __all__ = ["ArrowTable"]
 
@@ -37,12 +38,9 @@ class ArrowTable(SourceTable):
 
     def texts(self, rows: np.ndarray, columns: np.ndarray) -> list[str]:
         """Return values as text, nulls as the empty one."""
-        texts = np.empty(len(rows), dtype=object)
-        for column in np.unique(columns):
-            chosen = np.flatnonzero(columns == column)
-            values = self.frame.to_series(int(column)).gather(rows[chosen])
-            texts[chosen] = ["" if value is None else str(value) for value in values]
-        return texts.tolist()
+        frame = nw.from_native(self.frame, eager_only=True)
+        texts = cell_texts(frame, self.columns, rows, columns)
+        return ["" if text is None else text for text in texts]
 
     def with_moves(self, moves: Moves) -> Iterator[bytes | memoryview]:
         """Yield the file with values moved; the columns that do not change keep their encoding."""
@@ -102,23 +100,11 @@ class ArrowTable(SourceTable):
 
 def _moved(frame, moves, name):
     """Return a typed frame with cells moved; a value that another type cannot hold is refused."""
-    changed = []
-    for column in np.unique(moves.columns):
-        series = frame.to_series(int(column))
-        for origin in np.unique(moves.from_columns[moves.columns == column]):
-            chosen = (moves.columns == column) & (moves.from_columns == origin)
-            values = frame.to_series(int(origin)).gather(moves.from_rows[chosen])
-            fitting = values.cast(series.dtype, strict=False)
-            lost = ~fitting.cast(values.dtype, strict=False).eq_missing(values)
-            if lost.any():
-                k = int(lost.arg_max() or 0)
-                raise TableError(
-                    f"{name}: column {series.name!r} ({series.dtype}) cannot hold {values[k]} of"
-                    f" row {moves.from_rows[chosen][k]}, column {values.name!r}, exactly."
-                )
-            series = series.scatter(moves.rows[chosen], fitting)
-        changed.append(series)
-    return frame.with_columns(changed)
+    try:
+        moved = move_cells(nw.from_native(frame, eager_only=True), frame.columns, moves)
+    except ValueError as error:
+        raise TableError(f"{name}: {error}") from None
+    return moved.to_native()
 
 
 def _compression(file):

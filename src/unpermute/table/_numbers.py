@@ -39,9 +39,6 @@ class NumericTable:
         Cells that are text but no number.
     integer, no_null : ndarray of bool of shape (n_columns,)
         Columns that no fraction, and no missing value, may enter.
-    special : ndarray of bool of shape (n_rows, n_columns)
-        Cells that count as missing but are not: text and infinities, which typed columns may not
-        be able to hold.
     notes : list of str
         What the user should know.
     """
@@ -52,7 +49,6 @@ class NumericTable:
     foreign: np.ndarray
     integer: np.ndarray
     no_null: np.ndarray
-    special: np.ndarray
     notes: list[str] = field(default_factory=list)
 
 
@@ -72,6 +68,12 @@ def open_frame(frame, name="frame"):
             f"{name} has column names that are not text, such as {odd[0]!r}; rename them first, for"
             " instance with frame.rename(columns=str)."
         )
+    for column in frame.columns if frame.implementation.is_pyarrow() else []:
+        if str(frame[column].to_native().type).endswith("_view"):
+            raise ValueError(
+                f"{name} has the column {column!r} of Arrow's string_view type, which pyarrow"
+                " cannot take rows of; cast it to string first."
+            )
     if len(frame) < 2:
         found = "no rows" if len(frame) == 0 else "one row"
         raise ValueError(f"{name} has {found}; a table needs several.")
@@ -135,7 +137,6 @@ def read_numbers(frame, *, columns=None, exclude=()):
 def _numeric_table(frame, names, values, decimals, foreign):
     notes = []
     infinite = np.isinf(values)
-    special = infinite | foreign
     if infinite.any():
         notes.append(f"Infinite values counted as missing: {infinite.sum()}.")
         values[infinite] = np.nan
@@ -148,7 +149,6 @@ def _numeric_table(frame, names, values, decimals, foreign):
         foreign,
         np.array([frame[name].dtype.is_integer() for name in names]) | _is_whole(values, decimals),
         np.array([not _holds_null(frame[name]) for name in names]),
-        special,
         notes,
     )
 

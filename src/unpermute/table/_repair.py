@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from unpermute.table._columns import repair_columns
-from unpermute.table._moves import move_cells
+from unpermute.table._moves import move_cells, unfit_moves
 from unpermute.table._numbers import check_names, open_frame, read_numbers
 from unpermute.table._records import repair_records
 from unpermute.table._result import Changes, TableModel, TableResult, changes_frame
@@ -232,24 +232,32 @@ def _find_in_records(frame, table, options):
         random_state=options["random_state"], n_jobs=options["n_jobs"],
         model=None if model is None else model.records,
     )  # fmt: skip
-    _leave_alone(repairs, _impossible(frame, table, repairs.permutations))
-    row, column = np.nonzero(repairs.permutations != np.arange(len(table.names)))
-    origin = repairs.permutations[row, column]
-    changes = Changes(
-        row, column, row, origin, repairs.entry_confidence[row, column], repairs.cause[row]
-    )
+    changes = _moved_fields(repairs)
+    unfit = unfit_moves(frame, table.names, changes)
+    if unfit.any():
+        rows = np.unique(changes.rows[unfit])
+        _leave_alone(repairs, rows)
+        table.notes.append(_unfit_note(frame, table, changes, unfit, len(rows)))
+        changes = _moved_fields(repairs)
     learned = None if repairs.model is None else TableModel(table.names, repairs.model)
     return _Found(repairs, changes, np.zeros(len(frame), dtype=np.int64), learned)
 
 
-def _impossible(frame, table, permutations):
-    """Records in which text or an infinity would enter a column that cannot hold it."""
-    typed = np.array([frame[name].dtype.is_integer() for name in table.names])
-    numeric = np.array([frame[name].dtype.is_numeric() for name in table.names])
-    moved = permutations != np.arange(len(table.names))
-    special = np.take_along_axis(table.special, permutations, axis=1) & moved
-    text = np.take_along_axis(table.foreign, permutations, axis=1) & moved
-    return np.any(special & typed, axis=1) | np.any(text & numeric, axis=1)
+def _moved_fields(repairs):
+    row, column = np.nonzero(repairs.permutations != np.arange(repairs.permutations.shape[1]))
+    origin = repairs.permutations[row, column]
+    confidence = repairs.entry_confidence[row, column]
+    return Changes(row, column, row, origin, confidence, repairs.cause[row])
+
+
+def _unfit_note(frame, table, changes, unfit, n_records):
+    """Say which columns would have to be of another type."""
+    names = [table.names[j] for j in np.unique(changes.columns[unfit])]
+    columns = ", ".join(f"{name!r} ({frame[name].dtype})" for name in names)
+    return (
+        f"Records left as they are because a value does not fit the type of its column: {n_records}"
+        f" ({columns})."
+    )
 
 
 def _leave_alone(repairs, rows):

@@ -6,7 +6,7 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from unpermute.table._moves import Moves
+from unpermute.table._moves import Moves, cell_texts
 
 __all__ = ["Changes", "TableModel", "TableResult", "changes_frame"]
 
@@ -77,11 +77,8 @@ class Changes(Moves):
 def changes_frame(frame, names, changes, ids, *, by_row):
     """List the moved cells, row by row."""
     order = np.lexsort((changes.columns, changes.rows))
-    texts = {}
-    for column in np.unique(np.concatenate([changes.columns, changes.from_columns])):
-        texts[column] = frame[names[column]]
-    old = _texts(texts, changes.rows[order], changes.columns[order])
-    new = _texts(texts, changes.from_rows[order], changes.from_columns[order])
+    old = cell_texts(frame, names, changes.rows[order], changes.columns[order])
+    new = cell_texts(frame, names, changes.from_rows[order], changes.from_columns[order])
     origin = (
         [names[column] for column in changes.from_columns[order]]
         if by_row
@@ -116,13 +113,3 @@ def changes_frame(frame, names, changes, ids, *, by_row):
     return listed.select(
         "row", "id", "column", "old", "new", "moved_from", "confidence", "cause"
     ).to_native()
-
-
-def _texts(series, rows, columns):
-    """Text of cells, None where missing."""
-    texts = np.full(len(rows), None, dtype=object)
-    for column in np.unique(columns):
-        mine = np.flatnonzero(columns == column)
-        cells = series[column][rows[mine].tolist()].to_list()
-        texts[mine] = [None if cell is None or cell != cell else str(cell) for cell in cells]
-    return texts.tolist()
