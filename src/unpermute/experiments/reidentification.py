@@ -23,6 +23,7 @@ from unpermute.experiments._methods import (
 )
 from unpermute.experiments._records import collect, pick
 from unpermute.experiments._tables import PUBLISHED, beside, read_reference
+from unpermute.numerics.subspaces import SmallClusterError
 
 __all__ = ["EXPERIMENT"]
 
@@ -95,9 +96,8 @@ def _put_back(method, problem, Y, n_subspaces, seed, output):
         model = method(n_subspaces, rank, *given).set_params(output=output)
         try:
             return timed(model.fit_transform, Y)
-        except ValueError as error:
-            if "needs at least" not in str(error):
-                raise
+        except SmallClusterError:
+            continue
     return timed(method(n_subspaces, 1, *given).set_params(output=output).fit_transform, Y)
 
 

@@ -15,10 +15,21 @@ from unpermute.numerics.robust_subspace import (
     principal_directions,
 )
 
-__all__ = ["BASIS_METHODS", "estimate_rank", "fit_subspace", "fit_subspaces", "residual_norms"]
+__all__ = [
+    "BASIS_METHODS",
+    "SmallClusterError",
+    "estimate_rank",
+    "fit_subspace",
+    "fit_subspaces",
+    "residual_norms",
+]
 
 # Singular values below this share of the largest are rounding: they count as equal.
 _NEGLIGIBLE = 1e-12
+
+
+class SmallClusterError(ValueError):
+    """A cluster has fewer vectors than a subspace of the given rank needs."""
 
 
 def estimate_rank(singular_values, max_rank):
@@ -202,7 +213,7 @@ def _check_size(k, n_members, rank, affine):
     if n_members < needed:
         wanted = "" if rank is None else f" of rank {rank}"
         kind = "an affine" if affine else "a linear"
-        raise ValueError(
+        raise SmallClusterError(
             f"cluster {k} has {n_members} vectors, but {kind} subspace{wanted} needs at least"
             f" {needed}; lower rank, ask for fewer subspaces, or add vectors."
         )
