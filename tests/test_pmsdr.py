@@ -276,6 +276,7 @@ X = problem(0).X
         ({}, np.ones(6), "X must be a matrix"),
         ({}, np.ones((0, 6)), "0 sample"),
         ({}, np.ones((6, 0)), "0 feature"),
+        ({}, np.full((6, 6), np.nan), "X holds no value: all of its entries are missing"),
         ({}, [["a", "b"]] * 6, "X must hold numbers"),
         ({}, np.where(np.eye(6) > 0, np.inf, 1), "X contains infinity"),
         (dict(rank=40), X, "rank=40 must be at least 1 and below the number of features, 40"),

@@ -264,6 +264,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             Clean vectors as they were, permuted ones as `output` says.
         """
         X = validate_vectors(self, X, min_vectors=2, min_features=2, allow_nan=True)
+        if np.isnan(X).all():
+            raise ValueError("X holds no value: all of its entries are missing (NaN).")
         self._forget()
         self._check_sizes(*X.shape)
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))

@@ -64,8 +64,10 @@ class ArrowTable(SourceTable):
         except pl.exceptions.DuplicateError as error:
             raise TableError(f"{self.name} has two columns of one name: {error}.") from None
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
+            # Of two columns of one name in an Arrow file polars only says that it broke.
+            doubled = ", or two of its columns have one name" if self._format == "arrow" else ""
             raise TableError(
-                f"{self.name} is not a complete {self._format.capitalize()} file."
+                f"{self.name} is not a complete {self._format.capitalize()} file{doubled}."
             ) from None
 
     def _write_with_polars(self, moved, sink):
