@@ -1,5 +1,7 @@
 """Shared fixtures: small unions of subspaces, and the seed every random test runs with."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -31,3 +33,12 @@ def union_of_subspaces():
         return X, np.repeat(np.arange(n_subspaces), n_vectors)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def data_home():
+    """Folder of the real data sets."""
+    home = os.environ.get("UNPERMUTE_DATA")
+    if not home:
+        pytest.skip("UNPERMUTE_DATA does not name the data folder")
+    return home

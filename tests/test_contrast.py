@@ -5,6 +5,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from unpermute import PMSDR
+from unpermute.experiments.faces import draw_faces, our_faces_method
 from unpermute.metrics import recovery_error
 from unpermute.pmsdr._contrast import _has_cluster_of, contrasts, noise_is_uneven
 
@@ -106,3 +107,43 @@ def test_few_clean_vectors_classify_and_no_basis_overrules_them(seed):
     new = X[found].copy()
     new[:, 7] = np.nan
     assert np.mean(model.predict(new) == model.labels_[found]) > 0.9
+
+
+def test_trials_tell_what_a_confidence_is_worth(seed):
+    """Noise that neighbouring entries share: right answers are called so, others are not."""
+    rng = np.random.default_rng(seed)
+    labels, bases = np.repeat([0, 1], 70), np.linalg.qr(rng.normal(size=(2, 400, 3)))[0]
+    mean = 10.0 * bases.sum(axis=2)[labels]
+    signal = mean + 6.0 * np.einsum("ij,ikj->ik", rng.normal(size=(140, 3)), bases[labels])
+    shared = np.array([np.convolve(v, np.ones(60), "valid") for v in rng.normal(size=(140, 459))])
+    sizes = 0.08 / np.sqrt(60) * np.exp(0.7 * rng.normal(size=(140, 1)))
+    X_clean = signal + sizes * contrasts(signal)[:, None] * shared
+    X, moved = X_clean.copy(), rng.random(140) < 0.3
+    for i in np.flatnonzero(moved):
+        places = rng.integers(240) + np.arange(160)
+        X[i, places] = X[i, rng.permutation(places)]
+    model = PMSDR(2, 3, output="subspace", random_state=0)
+    fitted = model.fit_transform(X)
+    assert model._contrasted.accuracy is not None
+    found, right = model.outlier_mask_ & moved, _is_right(model, fitted, X, X_clean)
+    recovered = found & (model.status_ == "recovered")
+    assert np.mean(right[recovered]) > 0.9
+    assert recovered.sum() > 0.8 * np.sum(right & found) > 0
+
+
+def _is_right(model, fitted, X, X_clean):
+    """Whether fits are within 5% of the best ones, or within the noise."""
+    own = [model.bases_[k] for k in model.labels_]
+    best = np.array([basis @ (basis.T @ x) for basis, x in zip(own, X_clean, strict=True)])
+    noise = model.noise_scale_ * contrasts(X) * np.sqrt(X.shape[1])
+    allowed = np.maximum(0.05 * np.linalg.norm(best, axis=1), noise)
+    return np.linalg.norm(fitted - best, axis=1) < allowed
+
+
+def test_a_recovered_face_is_right(data_home):
+    draw = draw_faces(range(20, 22), "run", 13, data_home)
+    model = our_faces_method(2, 13)
+    fitted = model.fit_transform(draw.X)
+    recovered = draw.outlier_mask & (model.status_ == "recovered")
+    assert recovered.sum() > 5
+    assert np.mean(_is_right(model, fitted, draw.X, draw.X_clean)[recovered]) > 0.9

@@ -137,7 +137,10 @@ def score_true_bases(name, draw, *, retain_ratio=0.5, max_steps=50, seed=0, by_c
     """
     offsets = [np.zeros(len(basis)) for basis in draw.bases]
     ours = name == DEFAULT
-    units = contrasts(draw.X) if by_contrast and ours else np.ones(len(draw.X))
+    contrasted = None
+    if by_contrast and ours:
+        contrasted = known_subspaces(draw.X, draw.outlier_mask, draw.bases, seed=seed)
+    units = contrasts(draw.X) if contrasted else np.ones(len(draw.X))
     noise = _clean_noise(draw, units) if ours else None
 
     def by_elimination(Y):
@@ -145,7 +148,7 @@ def score_true_bases(name, draw, *, retain_ratio=0.5, max_steps=50, seed=0, by_c
         return elimination_distances(Y, draw.bases, offsets, **options).argmin(axis=1)
 
     def by_default(Y):
-        return known_subspaces(draw.X, draw.outlier_mask, draw.bases).classify(Y)
+        return contrasted.classify(Y) if contrasted else None
 
     repaired, seconds = timed(
         put_back,
@@ -154,14 +157,15 @@ def score_true_bases(name, draw, *, retain_ratio=0.5, max_steps=50, seed=0, by_c
         draw.labels,
         draw.bases,
         offsets,
-        classify=(by_default if by_contrast else lambda Y: None) if ours else by_elimination,
+        classify=by_default if ours else by_elimination,
         recoverer="search" if ours else "lsrf",
         output="values" if ours else "subspace",
         min_confidence=0.95,
         noise_scale=noise,
         seed=seed,
         n_jobs=None,
-        units=units if by_contrast and ours else None,
+        units=units if contrasted else None,
+        accuracy=contrasted.accuracy if contrasted else None,
     )
     error = recovery_error(draw.X_clean, repaired.X, mask=draw.outlier_mask)
     wrong = outlier_classification_error(

@@ -149,8 +149,8 @@ def climb_vectors(Y, basis, offset, coefficients, *, noise_scale=None, n_jobs=No
 def _search_vector(y, U, b, null, ways, blocks, noise, ratio, max_starts, seed):
     """Search one vector; returns coefficients, if they are certain, evidence, number of starts."""
     rank = U.shape[1]
-    shift, order_y, largest = prepare(y, blocks)
-    work, x = workspace(*U.shape), np.empty(rank)
+    (shift, order_y, largest), work = _prepare_search(y, blocks, rank)
+    x = np.empty(rank)
     degrees = len(order_y) - rank
     if null <= 1e-24 * largest * largest or largest == 0.0 or degrees <= 0:
         # Nothing depends on the order: the zero vector, equal entries, or too few of them.
@@ -188,6 +188,16 @@ def _search_vector(y, U, b, null, ways, blocks, noise, ratio, max_starts, seed):
             best, x_best = evidence, x
             certain = best >= CERTAIN and residual <= floor
     return x_best, certain, best, n_starts
+
+
+@njit(cache=True, nogil=True)
+def _prepare_search(y, blocks, rank):
+    """Prepare a vector and the memory to work in.
+
+    For Python alone. A kernel that returns arrays to Python and is also part of other kernels may
+    be in the cache in two versions, and numba takes one for the other.
+    """
+    return prepare(y, blocks), workspace(len(y), rank)
 
 
 def _arms(n_observed, rank, ratio):

@@ -20,6 +20,8 @@ from unpermute.numerics.collaborative import represent_together
 from unpermute.numerics.elimination import eliminate, elimination_schedule
 from unpermute.pmsdr._distances import distances_as_they_stand
 from unpermute.pmsdr._refine import fit_members, relative_distances
+from unpermute.pmsdr._trials import try_accuracy
+from unpermute.recover._confidence import Accuracy
 
 __all__ = ["Contrasted", "contrasts", "known_subspaces", "learn_by_contrast", "noise_is_uneven"]
 
@@ -47,6 +49,9 @@ _PLAUSIBLE = 3
 _INDEPENDENT = 0.1
 # Degrees of freedom of the t distribution of coordinates.
 _TAILS = 4.0
+# Relative noise up to which a fit to a basis is evidence against other subspaces. More is what the
+# rank does not hold, and not independent: faces in the dark fit those of other people.
+_EXACT = 0.05
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,8 @@ class Contrasted:
     members : list of ndarray of shape (n_members, n_features), or None
         The clean vectors of every subspace, divided, if they are few enough to tell more than the
         bases do.
+    accuracy : Accuracy, or None
+        How accurate fits are, if the noise is not independent.
     """
 
     bases: list[np.ndarray]
@@ -77,6 +84,7 @@ class Contrasted:
     mask: np.ndarray
     labels: np.ndarray
     members: list[np.ndarray] | None = None
+    accuracy: Accuracy | None = None
 
     def classify(self, Y, *, n_jobs=None):
         """Return the subspaces of permuted vectors, as they were observed."""
@@ -229,10 +237,17 @@ def learn_by_contrast(X, mask, *, n_subspaces, rank, affine, contamination, seed
     bases = subspaces.bases
     means, covariances = _coordinates(X, labels, bases)
     noise = float(np.median(nearest[~far]))
+    accuracy = _accuracy(scaled, everyone, far, bases, noise, seed, n_jobs)
     everyone = np.where(far, -1, everyone)
     few = np.sum(~far) <= _FEW_CLEAN * X.shape[1]
     members = [scaled[everyone == k] for k in range(n_subspaces)] if few else None
-    return Contrasted(bases, means, covariances, noise, limit, far, everyone, members)
+    return Contrasted(bases, means, covariances, noise, limit, far, everyone, members, accuracy)
+
+
+def _accuracy(scaled, nearest, mask, bases, noise, seed, n_jobs=None):
+    if noise <= _EXACT:
+        return None
+    return try_accuracy(scaled, nearest, mask, bases, noise, seed=seed, n_jobs=n_jobs)
 
 
 def _cluster_all_but(left_out, X, clusterer):
@@ -253,15 +268,16 @@ def _fit_and_measure(X, labels, ranks):
     return subspaces, relative_distances(X, subspaces, labels, X.shape[1], **options)
 
 
-def known_subspaces(X, mask, bases):
+def known_subspaces(X, mask, bases, *, seed=0):
     """Return the :class:`Contrasted` of known linear subspaces and permuted vectors."""
-    distances = distances_as_they_stand(X, bases, [np.zeros(X.shape[1])] * len(bases))
-    distances /= contrasts(X)[:, None]
-    labels = np.where(mask, -1, distances.argmin(axis=1))
-    nearest = distances[~mask].min(axis=1)
+    scaled = X / contrasts(X)[:, None]
+    distances = distances_as_they_stand(scaled, bases, [np.zeros(X.shape[1])] * len(bases))
+    nearest = distances.argmin(axis=1)
+    labels, own = np.where(mask, -1, nearest), distances[~mask].min(axis=1)
     means, covariances = _coordinates(X, labels, bases)
-    noise, limit = float(np.median(nearest)), float(nearest.max())
-    return Contrasted(bases, means, covariances, noise, limit, mask, labels)
+    noise, limit = float(np.median(own)), float(own.max())
+    accuracy = _accuracy(scaled, nearest, mask, bases, noise, seed)
+    return Contrasted(bases, means, covariances, noise, limit, mask, labels, None, accuracy)
 
 
 def _coordinates(X, labels, bases):

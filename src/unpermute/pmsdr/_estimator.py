@@ -116,7 +116,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     permutations_ : ndarray of shape (n_vectors, n_features)
         ``np.take_along_axis(X, permutations_, axis=1)`` is every vector put back in order.
     confidence_ : ndarray of shape (n_vectors,)
-        Probability that the recovered vector is right (relative error below 5%); 1 for clean ones.
+        Probability that the recovered vector is right: its relative error below 5%, or, if
+        `by_contrast_`, within the noise of clean ones if that is more. 1 for clean ones.
     entry_confidence_ : ndarray of shape (n_vectors, n_features)
         Probability that the value in a place is right, up to the noise.
     status_ : ndarray of shape (n_vectors,)
@@ -457,6 +458,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             seed=self._seed,
             n_jobs=self.n_jobs,
             units=contrasts(X) if self.by_contrast_ else None,
+            accuracy=self._contrasted.accuracy if self.by_contrast_ else None,
         )
 
     def _classify(self, Y):

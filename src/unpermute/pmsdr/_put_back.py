@@ -9,6 +9,7 @@ from unpermute._progress import on_progress
 from unpermute.classify._recovery import recover_everywhere, starts_for
 from unpermute.numerics.parallel import map_blocks
 from unpermute.recover import recover_vectors
+from unpermute.recover._confidence import Accuracy
 from unpermute.recover._pl import pl
 from unpermute.recover._problem import RecoveryProblem, RecoverySolution
 from unpermute.recover._recover import finish
@@ -20,9 +21,6 @@ __all__ = ["Repaired", "put_back"]
 _MAX_STARTS = 2000
 # Permuted vectors that are worked on at once.
 _BLOCK = 2048
-# Relative noise up to which a fit to a basis is evidence against other subspaces. More is what the
-# rank does not hold: faces in the dark fit those of other people.
-_EXACT = 0.05
 # Differences of evidence, in nats, that mean little where nothing is certified.
 _DOUBT = 4.0
 
@@ -58,17 +56,19 @@ class Repaired:
 
 def put_back(
     X, mask, labels, bases, offsets, *, classify, recoverer, output, min_confidence, noise_scale,
-    seed, n_jobs, units=None,
+    seed, n_jobs, units=None, accuracy=None,
 ):  # fmt: skip
     """Classify and recover the vectors of `mask`; all others stay as they are.
 
-    `units` are lengths, one per vector, in which it is recovered; the noise is in these units.
+    `units` are lengths, one per vector, in which it is recovered; the noise is in these units. With
+    `accuracy` that noise is not independent, and a fit no evidence against other subspaces.
     """
     repaired = Repaired.untouched(X, labels)
     rows = np.flatnonzero(mask)
     work = _Work(
-        repaired, X, units, bases, offsets, recoverer, output, min_confidence, noise_scale, seed
-    )
+        repaired, X, units, bases, offsets, recoverer, output, min_confidence, noise_scale,
+        accuracy, seed,
+    )  # fmt: skip
 
     def put_back_block(rows, n_jobs):
         own = classify(X[rows])
@@ -76,7 +76,7 @@ def put_back(
             work.everywhere(rows, n_jobs)
         else:
             work.within(rows, own, n_jobs)
-            if units is not None and recoverer == "search" and noise_scale <= _EXACT:
+            if units is not None and recoverer == "search" and accuracy is None:
                 unsure = rows[repaired.confidence[rows] < min_confidence]
                 work.everywhere(unsure, n_jobs, only_certain=True)
 
@@ -112,6 +112,7 @@ class _Work:
     output: str
     min_confidence: float
     noise_scale: float | None
+    accuracy: Accuracy | None
     seed: int
 
     def everywhere(self, rows, n_jobs, *, only_certain=False):
@@ -152,6 +153,7 @@ class _Work:
             self._scaled(rows), self.bases[k], self.offsets[k],
             np.zeros(self.X.shape[1], dtype=np.int64), noise_scale=self.noise_scale,
             max_starts=starts_for(self.X.shape[1], _MAX_STARTS), seed=self.seed, n_jobs=n_jobs,
+            accuracy=self.accuracy,
         )  # fmt: skip
 
     def _result(self, problem, found=None, mine=slice(None)):

@@ -4,34 +4,68 @@ Measured, not derived: ``python benchmarks/recovery.py --part confidence`` print
 of a given confidence are right.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
+from scipy.special import expit
 from scipy.stats import chi2
 
-__all__ = ["entry_confidence", "vector_confidence"]
+__all__ = [
+    "RIGHT",
+    "Accuracy",
+    "entry_confidence",
+    "expected_error",
+    "found_probability",
+    "vector_confidence",
+]
 
 # Logistic curve of "found" over the evidence.
 _MIDDLE, _WIDTH = 5.0, 4.0
 # A vector is right if its relative error is below this.
-_RIGHT = 0.05
+RIGHT = 0.05
 # Error of the fit against the one that independent noise alone would leave: matching errors add.
 _INFLATION = 1.5
 # Share of wrong values among those of a vector that is right.
 _WRONG_VALUES = 0.01
 
 
-def vector_confidence(evidence, residual, noise_scale, fitted, rank):
+@dataclass(frozen=True)
+class Accuracy:
+    """Probability that what was found is right: logistic in the logarithm of its expected error."""
+
+    intercept: float
+    slope: float
+
+    def probability(self, expected):
+        """Return it for expected errors that are positive."""
+        return expit(self.intercept + self.slope * np.log(expected))
+
+
+def vector_confidence(evidence, residual, noise_scale, fitted, rank, accuracy=None):
     """Probability that the relative error of a fitted vector is below 5%.
 
     It must have been found, which the evidence tells, and the noise must leave it so accurate:
-    the squared error of a fit with r coefficients is about σ²χ²_r.
+    the squared error of a fit with r coefficients is about σ²χ²_r if noise is independent;
+    `accuracy` says how accurate fits are if it is not.
     """
-    found = 1.0 / (1.0 + np.exp(np.clip((_MIDDLE - evidence) / _WIDTH, -50, 50)))
+    found = found_probability(evidence)
+    expected = expected_error(residual, noise_scale, fitted, rank)
+    if accuracy is not None:
+        return found * accuracy.probability(expected)
+    ratio = np.divide(RIGHT, expected, out=np.full(len(fitted), np.inf), where=expected > 0)
+    return found * chi2.cdf(rank * ratio**2 / _INFLATION, rank)
+
+
+def found_probability(evidence):
+    """Probability that a vector was found at all."""
+    return expit((evidence - _MIDDLE) / _WIDTH)
+
+
+def expected_error(residual, noise_scale, fitted, rank):
+    """Relative error of a fit that independent noise leaves, with all values in place."""
     variance = residual if noise_scale is None else np.maximum(residual, noise_scale**2)
-    allowed = (_RIGHT * np.linalg.norm(fitted, axis=1)) ** 2
-    ratio = np.divide(
-        allowed, _INFLATION * variance, out=np.full(len(fitted), np.inf), where=variance > 0
-    )
-    return found * chi2.cdf(ratio, rank)
+    error, lengths = np.sqrt(rank * variance), np.linalg.norm(fitted, axis=1)
+    return np.divide(error, lengths, out=np.where(error > 0, np.inf, 0.0), where=lengths > 0)
 
 
 def entry_confidence(Y, fitted, permutations, confidence, scale):
@@ -54,5 +88,5 @@ def entry_confidence(Y, fitted, permutations, confidence, scale):
         + 0.5 * (residual / spread) ** 2
         + np.log((1 - _WRONG_VALUES) / _WRONG_VALUES)
     )
-    right = 1.0 / (1.0 + np.exp(np.clip(-log_odds, -50, 50)))
+    right = expit(log_odds)
     return confidence[:, None] * np.where(missing, 1.0, right)

@@ -263,8 +263,9 @@ def finish(problem, solution):
         n_jobs=problem.n_jobs,
     )
     confidence = vector_confidence(
-        evidence, residual, problem.noise_scale, fitted, problem.basis.shape[1]
-    )
+        evidence, residual, problem.noise_scale, fitted, problem.basis.shape[1],
+        problem.accuracy,
+    )  # fmt: skip
     return RecoveryResult(
         solution.coefficients,
         fitted,
