@@ -187,6 +187,59 @@ def test_what_fits_comes_back_as_it_was(data):
     )
 
 
+def test_missing_values_and_long_integers_of_pandas_survive_a_move():
+    numbers = [2**62, 2**60 + 1, None]
+    frame = pd.DataFrame({"a": pd.array([1, 2, 3], "Int64"), "b": pd.array(numbers, "Int64")})
+    frame.index = [5, 5, 7]
+    rows, zeros = np.arange(3), np.zeros(3, dtype=np.int64)
+    moves = Moves(rows, zeros, rows, zeros + 1)
+    moved = move_cells(nw.from_native(frame, eager_only=True), ["a", "b"], moves).to_native()
+    assert moved["a"].tolist()[:2] == numbers[:2]
+    assert moved["a"].isna().tolist() == [False, False, True]
+    assert moved.index.tolist() == [5, 5, 7]
+
+
+@pytest.mark.parametrize("kind", ["Float32", "Float64", "double[pyarrow]"])
+def test_a_missing_cell_moves_like_any_other(damaged, kind):
+    columns = damaged.columns.drop(["name", "remark"])
+    frame = damaged.astype(dict.fromkeys(columns, kind))
+    frame.loc[5, "proline"] = None
+    result = repair(frame)
+    assert result.frame["alcohol"].isna()[5]
+    assert result.frame.loc[5, "proline"] == 1450
+
+
+@pytest.mark.parametrize(
+    ("cell", "kind", "fits"),
+    [
+        (2.0**60, pl.Int64, True),
+        (2.5, pl.Int64, False),
+        (2**62, pl.Float64, True),
+        (2**60 + 1, pl.Float64, False),
+        (float("nan"), pl.Float32, True),
+        (float("nan"), pl.Int8, False),
+        (float("nan"), pl.String, False),
+        ("1e1000000", pl.Int64, False),
+        ("14", pl.Int64, True),
+        ("14", pl.Float64, False),
+        (300, pl.UInt8, False),
+        (1e300, pl.Float32, False),
+    ],
+)
+def test_a_value_fits_where_it_reads_the_same(cell, kind, fits):
+    frame = nw.from_native(pl.DataFrame({"a": [cell], "b": pl.Series([None], dtype=kind)}))
+    zero = np.array([0])
+    moves = Moves(zero, zero + 1, zero, zero)
+    assert unfit_moves(frame, "ab", moves).tolist() == [not fits]
+    if fits:
+        assert move_cells(frame, "ab", moves)["b"].to_list()[0] == pytest.approx(
+            type(cell)(cell) if kind != pl.Int64 else int(cell), nan_ok=True
+        )
+    else:
+        with pytest.raises(ValueError, match=r"column 'b' .* cannot hold .* of row 0, column 'a'"):
+            move_cells(frame, "ab", moves)
+
+
 @pytest.mark.filterwarnings("error")
 def test_an_empty_column_is_no_obstacle(tumours):
     frame = tumours.assign(empty=np.nan)

@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import partial
+from numbers import Integral
 
 import narwhals.stable.v1 as nw
 import numpy as np
+
+from unpermute.table._numbers import holds_null
 
 __all__ = ["Moves", "cell_texts", "move_cells", "unfit_moves"]
 
@@ -42,15 +45,15 @@ def move_cells(frame, names, moves):
         cells = frame[names[origin]][moves.from_rows[part].tolist()]
         if not _same_type(target, cells):
             cells = _converted(target, cells, moves.from_rows[part])
-        changed[column] = target.scatter(moves.rows[part].tolist(), cells)
+        changed[column] = _scattered(target, moves.rows[part].tolist(), cells)
     return frame.with_columns(*changed.values()) if changed else frame
 
 
 def unfit_moves(frame, names, moves):
     """Return which moves would change a value, because its new column is of another type.
 
-    A number fits if it reads the same there and would come back as it was: 14.2 fits in 32 bits,
-    3.14159265358979 does not. A text fits if a number is written exactly so.
+    A number fits if it reads the same there: 14.2 fits in 32 bits, 3.14159265358979 does not. A
+    text fits if the number is written exactly so, a missing value if the type has one.
     """
     unfit = np.zeros(len(moves), dtype=bool)
     for column, origin, part in _pairs(moves):
@@ -67,7 +70,7 @@ def cell_texts(frame, names, rows, columns):
     for column in np.unique(columns):
         mine = np.flatnonzero(columns == column)
         values = _values(frame[names[column]][rows[mine].tolist()])
-        texts[mine] = [None if value is None else str(value) for value in values]
+        texts[mine] = [None if v is None or v != v else str(v) for v in values]
     return texts.tolist()
 
 
@@ -87,6 +90,16 @@ def _type(series):
 
 def _same_type(series, other):
     return _type(series) == _type(other)
+
+
+def _scattered(series, rows, cells):
+    """The series with these cells in these rows."""
+    if not series.implementation.is_pandas_like():
+        return series.scatter(rows, cells)
+    # By arrays: between series, integers with missing values would pass through floats.
+    native = series.to_native().copy()
+    native.iloc[rows] = cells.to_native().array
+    return nw.from_native(native, series_only=True)
 
 
 def _converted(target, cells, rows):
@@ -109,68 +122,91 @@ def _converted(target, cells, rows):
 def _values(series):
     """Values as Python objects, None where missing; short floats stay short, to be read as such."""
     missing, cells = series.is_null().to_list(), series.to_list()
-    if series.dtype.is_float():
-        cells = map(_float_type(series.dtype), (np.nan if cell is None else cell for cell in cells))
-    return [None if gone else cell for gone, cell in zip(missing, cells, strict=True)]
+    kind = _float_type(series.dtype) if series.dtype.is_float() else _as_it_is
+    return [None if gone else kind(cell) for gone, cell in zip(missing, cells, strict=True)]
+
+
+def _as_it_is(cell):
+    return cell
 
 
 _UNFIT = object()
 
 
 def _attempts(target, cells):
+    """The values in their new type, `_UNFIT` where that is not the same value."""
     convert = _converter(target)
+    missing = None if holds_null(target) else _UNFIT
     with np.errstate(over="ignore"):  # infinity is not what was given, and so does not fit
-        return [_attempt(convert, cell) for cell in cells]
+        return [missing if cell is None else _attempt(convert, cell) for cell in cells]
 
 
 def _attempt(convert, cell):
-    """The value in its new type, or `_UNFIT` if that is not the same value."""
-    if cell is None or convert is None:
-        return cell
-    text = str(cell)
     try:
-        value = convert(text)
-        if isinstance(value, str) or (isinstance(cell, str) and str(value) == text):
-            return value
-        if not isinstance(cell, str) and Decimal(str(value)) == Decimal(text):
-            return value
-    except (ValueError, ArithmeticError):
-        pass
-    return _UNFIT
+        value = convert(cell)
+        return value if _reads_the_same(cell, value) else _UNFIT
+    except (TypeError, ValueError, ArithmeticError):
+        return _UNFIT
+
+
+def _reads_the_same(cell, value):
+    if value is cell or isinstance(value, str):
+        return True
+    if isinstance(cell, str):
+        return str(value) == cell
+    if isinstance(cell, Integral) or isinstance(value, Integral):
+        return _plain(value) == _plain(cell)  # exactly, as Python compares
+    if cell != cell:
+        return value != value
+    return Decimal(str(value)) == Decimal(str(cell))
+
+
+def _plain(value):
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _converter(target):
-    """How a text becomes a value of the type of `target`; None if that holds whatever it is."""
+    """How a value becomes one of the type of `target`."""
     dtype = target.dtype
     if dtype.is_integer():
         return partial(_whole, str(dtype))
     if dtype.is_float():
-        return _float_type(dtype)
+        # As it reads: 14.2 of 32 bits is 14.2 of 64 bits, not 14.199999809265137.
+        return lambda cell: _float_type(dtype)(str(cell))
     if dtype.is_decimal():
         kind = getattr(_type(target), "pyarrow_dtype", _type(target))
         return partial(_decimal, kind.precision, kind.scale)
     if isinstance(dtype, nw.String):
-        return str
-    return None if isinstance(dtype, nw.Object) else _nothing
+        return _text
+    return _as_it_is if isinstance(dtype, nw.Object) else _nothing
 
 
 def _float_type(dtype):
     return np.dtype(str(dtype).lower()).type
 
 
-def _whole(kind, text):
+def _whole(kind, cell):
     """A whole number within the limits of a type such as "Int8" or "UInt64"."""
     bits = int(kind.lstrip("UInt"))
     signed = kind.startswith("I")
-    value = int(Decimal(text))
+    number = Decimal(_plain(cell))
+    if number.adjusted() > bits:  # would take forever to write down
+        raise OverflowError
+    value = int(number)
     if not 0 <= value + (signed << (bits - 1)) < 1 << bits:
         raise OverflowError
     return value
 
 
-def _decimal(precision, scale, text):
-    return Decimal(text).quantize(Decimal(1).scaleb(-scale), context=Context(prec=precision))
+def _decimal(precision, scale, cell):
+    return Decimal(str(cell)).quantize(Decimal(1).scaleb(-scale), context=Context(prec=precision))
 
 
-def _nothing(text):
-    raise ValueError
+def _text(cell):
+    if cell != cell:
+        raise ValueError("a value that is not a number has no text")
+    return str(cell)
+
+
+def _nothing(cell):
+    raise ValueError("only numbers and texts move between types")

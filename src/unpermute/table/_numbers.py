@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import narwhals.stable.v1 as nw
 import numpy as np
 
-__all__ = ["NumericTable", "check_names", "open_frame", "read_numbers"]
+__all__ = ["NumericTable", "check_names", "holds_null", "open_frame", "read_numbers"]
 
 # Share of the cells of a column that must be numbers.
 _NUMERIC = 0.9
@@ -69,7 +69,7 @@ def open_frame(frame, name="frame"):
             " instance with frame.rename(columns=str)."
         )
     for column in frame.columns if frame.implementation.is_pyarrow() else []:
-        if str(frame[column].to_native().type).endswith("_view"):
+        if str(frame[column].to_native().type) == "string_view":
             raise ValueError(
                 f"{name} has the column {column!r} of Arrow's string_view type, which pyarrow"
                 " cannot take rows of; cast it to string first."
@@ -148,7 +148,7 @@ def _numeric_table(frame, names, values, decimals, foreign):
         decimals,
         foreign,
         np.array([frame[name].dtype.is_integer() for name in names]) | _is_whole(values, decimals),
-        np.array([not _holds_null(frame[name]) for name in names]),
+        np.array([not holds_null(frame[name]) for name in names]),
         notes,
     )
 
@@ -195,7 +195,7 @@ def _is_whole(values, decimals):
     return (observed > 0) & (np.sum(whole, axis=0) >= _WHOLE * observed)
 
 
-def _holds_null(series):
+def holds_null(series):
     """Whether the type of a column has a value for missing ones: numpy's integers have none."""
     native = series.to_native()
     dtype = getattr(native, "dtype", None)
