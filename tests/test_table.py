@@ -254,6 +254,19 @@ def test_sources_of_one_record_are_left_alone(wine):
     pd.testing.assert_frame_equal(repair(frame, groups="name").frame, frame)
 
 
+def test_a_type_without_missing_values_does_not_tell_which_source_is_in_order(wine):
+    frame = wine.drop(columns=["name", "remark"]).astype({"magnesium": float})
+    minority = np.arange(len(frame)) % 9 == 0
+    pair = ["magnesium", "proline"]
+    frame.loc[minority, pair] = frame.loc[minority, pair[::-1]].to_numpy()
+    frame.loc[[9, 18], "magnesium"] = np.nan
+    frame = frame.astype({"proline": "int64"}).assign(source=minority.astype(str))
+    result = repair(frame, groups="source")
+    changed = set(result.changes["row"])
+    assert changed == set(np.flatnonzero(minority)) - {9, 18}
+    assert set(result.vectors.query("status == 'uncertain'")["row"]) == {9, 18}
+
+
 def test_only_the_chosen_columns_are_used(damaged):
     assert "alcohol" not in scan(damaged, exclude=["alcohol"]).summary["columns"]
     chosen = ["alcohol", "proline", "ash"]

@@ -64,7 +64,7 @@ class Sources:
     entries: np.ndarray
 
 
-def repair_sources(values, classes, sources, *, integer, no_null, rank, seed, model=None):
+def repair_sources(values, classes, sources, *, integer, rank, seed, model=None):
     """Find the order of the columns of every source; `sources` are numbers from 0."""
     rng = np.random.default_rng(seed)
     p = values.shape[1]
@@ -74,7 +74,7 @@ def repair_sources(values, classes, sources, *, integer, no_null, rank, seed, mo
     members = np.split(mixed, np.cumsum(np.bincount(sources))[:-1])
     members = [np.sort(rows[:limit]) for rows in members]
     prior = log_prior(default_prior(p, _DAMAGED))[0]
-    learn = _Learner(values, classes, members, integer, no_null, rank, seed)
+    learn = _Learner(values, classes, members, integer, rank, seed)
     orders = np.tile(np.arange(p), (len(members), 1))
     if model is None:
         first = learn.model(orders, [_most_typical(learn)])
@@ -105,7 +105,6 @@ class _Learner:
     classes: np.ndarray
     members: list[np.ndarray]
     integer: np.ndarray
-    no_null: np.ndarray
     rank: int | None
     seed: int
 
@@ -117,7 +116,9 @@ class _Learner:
         values = np.take_along_axis(self.values[rows], order, axis=1)
         classes = np.take_along_axis(self.classes[rows], order, axis=1)
         weights = np.ones(len(rows))
-        columns = fit_columns(values, classes, weights, self.integer, self.no_null)
+        # Where a type has no missing values says nothing about which source is in order.
+        anywhere = np.zeros(values.shape[1], dtype=bool)
+        columns = fit_columns(values, classes, weights, self.integer, no_null=anywhere)
         z = standardise(columns, values)[0]
         rng = np.random.default_rng(self.seed)
         scatter = fit_scatter(z, weights, columns.floor, rank=self.rank, rng=rng)

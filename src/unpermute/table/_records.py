@@ -279,6 +279,7 @@ def _settle(table, model, fold, found, rows, min_confidence, n_jobs):
 
 def _repair_groups(table, groups, model, max_moves, min_confidence, n_jobs, options):
     sources = np.unique(groups, return_inverse=True)[1].ravel()
+    options = {name: option for name, option in options.items() if name != "no_null"}
     result = repair_sources(table.values, table.classes, sources, model=model, **options)
     # Records of one source have more in common than a permutation: they do not count in full.
     of_sources = Search(
