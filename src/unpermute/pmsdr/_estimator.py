@@ -116,8 +116,9 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     permutations_ : ndarray of shape (n_vectors, n_features)
         ``np.take_along_axis(X, permutations_, axis=1)`` is every vector put back in order.
     confidence_ : ndarray of shape (n_vectors,)
-        Probability that the recovered vector is right: its relative error below 5%, or, if
-        `by_contrast_`, within the noise of clean ones if that is more. 1 for clean ones.
+        Probability that the recovered vector is right: the relative error of its fit below 5%,
+        or, if `by_contrast_`, within the noise of clean ones if that is more (found out by trial,
+        for the default recoverer). 1 for clean ones.
     entry_confidence_ : ndarray of shape (n_vectors, n_features)
         Probability that the value in a place is right, up to the noise.
     status_ : ndarray of shape (n_vectors,)

@@ -7,6 +7,7 @@ these. A fit is right if it is within 5% of the best one, or within the noise if
 """
 
 import numpy as np
+from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
 from unpermute.classify._recovery import recover_everywhere
@@ -16,15 +17,15 @@ from unpermute.recover._confidence import RIGHT, Accuracy, expected_error, found
 __all__ = ["try_accuracy"]
 
 _TRIALS = 100
-# Entries farther from the fit than this many times the noise count as moved: about as many of those
-# in place as there are moved ones that look so.
-_MOVED = 1.0
+# Entries farther from the fit than this many times the noise count as moved. Some of those in place
+# do too, and some that moved do not.
+_MOVED = 1.5
 # Share of the entries that move in trials if no vector is damaged.
 _SHARE = 0.5
 # Inverse of a weak penalty: right and wrong trials may be separable, and odds must stay finite.
 _PENALTY = 10.0
-# Expected errors of two fits whose outcome goes without trial: right and wrong.
-_KNOWN = np.array([0.01 * RIGHT, RIGHT])
+# Expected errors of two fits whose outcome goes without trial, relative to the allowed one.
+_SURELY_RIGHT, _SURELY_WRONG = 0.01, 1.0
 
 
 def try_accuracy(X, nearest, mask, bases, noise, *, seed, n_jobs=None):
@@ -64,7 +65,8 @@ def try_accuracy(X, nearest, mask, bases, noise, *, seed, n_jobs=None):
     right = _is_right(fitted, X[clean], nearest[clean], bases, noise)
     # Of what is not found that is known; a zero vector has no relative error.
     tried = found & np.isfinite(expected)
-    return _curve(np.append(expected[tried], _KNOWN), np.append(right[tried], [True, False]))
+    known = max(RIGHT, noise) * np.array([_SURELY_RIGHT, _SURELY_WRONG])
+    return _curve(np.append(expected[tried], known), np.append(right[tried], [True, False]))
 
 
 def _fit(Y, labels, bases, noise, seed, n_jobs):
@@ -100,6 +102,7 @@ def _curve(expected, right):
     logs = np.log(expected)
     centre, scale = logs.mean(), logs.std()
     model = LogisticRegression(C=_PENALTY).fit(((logs - centre) / scale)[:, None], right)
-    # Larger errors are expected of fits that are worse, whatever few trials say.
-    slope = min(float(model.coef_[0, 0] / scale), 0.0)
-    return Accuracy(float(model.intercept_[0] - slope * centre), slope)
+    slope, middle = float(model.coef_[0, 0] / scale), float(model.intercept_[0])
+    if slope >= 0.0:  # the expected error tells nothing: all are as likely as trials were right
+        return Accuracy(float(logit(right.mean())), 0.0)
+    return Accuracy(middle - slope * centre, slope)

@@ -37,16 +37,18 @@ class Accuracy:
     slope: float
 
     def probability(self, expected):
-        """Return it for expected errors that are positive."""
-        return expit(self.intercept + self.slope * np.log(expected))
+        """Return it for expected errors that are positive; 0 where they are infinite."""
+        finite = np.isfinite(expected)
+        odds = self.intercept + self.slope * np.log(np.where(finite, expected, 1.0))
+        return np.where(finite, expit(odds), 0.0)
 
 
 def vector_confidence(evidence, residual, noise_scale, fitted, rank, accuracy=None):
-    """Probability that the relative error of a fitted vector is below 5%.
+    """Probability that a fitted vector is right: its relative error below 5%.
 
     It must have been found, which the evidence tells, and the noise must leave it so accurate:
     the squared error of a fit with r coefficients is about σ²χ²_r if noise is independent;
-    `accuracy` says how accurate fits are if it is not.
+    `accuracy` says how accurate fits are if it is not, and what is right then.
     """
     found = found_probability(evidence)
     expected = expected_error(residual, noise_scale, fitted, rank)
