@@ -219,7 +219,8 @@ EXPERIMENT = Experiment(
         "64 images of each of L people, rank 8, images scaled to length 1. As the published run was"
         " made: of 16 images per person the pixels of one random square (39% of all) are shuffled;"
         " and as the paper's text has it, up to 5 people: 19 images, 40% of the pixels anywhere. L"
-        " is given. Our default estimates which images are damaged; the paper's method finds them"
+        " is given. Our default estimates which images are damaged, and moves no pixel of those it"
+        " is not sure of; output='subspace' fits them all. The paper's method finds damaged images"
         " by its threshold 5e-4, as the authors ran it (SSC with α = 25, from 8 people up 60, 200"
         " iterations)."
     ),
