@@ -76,6 +76,13 @@ def test_clean_vectors_stay_clean_however_uneven(seed):
     np.testing.assert_array_equal(model.transform(X), X)
 
 
+def test_a_constant_vector_has_no_order_to_lose():
+    X = np.vstack([make_uneven(0)[0], np.full((1, 40), 7.0)])
+    model = PMSDR(2, 3, random_state=0).fit(X)
+    assert model.by_contrast_
+    assert model.status_[-1] == "clean"
+
+
 def test_unusual_vectors_that_make_a_cluster_are_noticed():
     labels = np.repeat([0, 1, 2, -1], [10, 10, 5, 3])
     unusual = np.zeros(28, dtype=bool)

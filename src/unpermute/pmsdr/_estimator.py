@@ -275,7 +275,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             learned = self._learn(X)
             mask, labels = nearest = self._nearest(X)
             if learned.is_final:
-                mask, labels = learned.mask, learned.labels
+                mask, labels = learned.mask & ~has_no_order(X), learned.labels
                 # Vectors that are neither permuted nor clustered have no order.
                 labels = np.where((labels < 0) & ~mask, nearest[1], labels)
             return self._repair(X, mask, labels)
