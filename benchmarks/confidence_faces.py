@@ -12,6 +12,7 @@ import numpy as np
 
 from unpermute.experiments.faces import draw_faces, our_faces_method
 from unpermute.pmsdr._contrast import contrasts
+from unpermute.pmsdr._trials import is_right
 
 EDGES = (0.0, 0.5, 0.8, 0.95, 1.0)
 
@@ -23,13 +24,10 @@ def judge(n_people, first, protocol, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted = model.fit_transform(draw.X)
-    best = np.empty_like(fitted)
-    for k, basis in enumerate(model.bases_):
-        mine = model.labels_ == k
-        best[mine] = (draw.X_clean[mine] @ basis) @ basis.T
-    noise = model.noise_scale_ * contrasts(draw.X) * np.sqrt(draw.X.shape[1])
-    allowed = np.maximum(0.05 * np.linalg.norm(best, axis=1), noise)
-    right = np.linalg.norm(fitted - best, axis=1) < allowed
+    units = contrasts(draw.X)[:, None]
+    right = is_right(
+        fitted / units, draw.X_clean / units, model.labels_, model.bases_, model.noise_scale_
+    )
     found = model.outlier_mask_ & draw.outlier_mask
     return model.confidence_[found], right[found]
 

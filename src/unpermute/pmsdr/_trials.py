@@ -14,7 +14,7 @@ from unpermute.classify._recovery import recover_everywhere
 from unpermute.numerics.certificate import certify
 from unpermute.recover._confidence import RIGHT, Accuracy, expected_error, found_probability
 
-__all__ = ["try_accuracy"]
+__all__ = ["is_right", "try_accuracy"]
 
 _TRIALS = 100
 # Entries farther from the fit than this many times the noise count as moved. Some of those in place
@@ -62,11 +62,23 @@ def try_accuracy(X, nearest, mask, bases, noise, *, seed, n_jobs=None):
     for trial, place in zip(trials, moved[rng.integers(len(moved), size=len(clean))], strict=True):
         trial[place] = rng.permutation(trial[place])
     fitted, expected, found = _fit(trials, nearest[clean], bases, noise, seed, n_jobs)
-    right = _is_right(fitted, X[clean], nearest[clean], bases, noise)
+    right = is_right(fitted, X[clean], nearest[clean], bases, noise)
     # Of what is not found that is known; a zero vector has no relative error.
     tried = found & np.isfinite(expected)
     known = max(RIGHT, noise) * np.array([_SURELY_RIGHT, _SURELY_WRONG])
     return _curve(np.append(expected[tried], known), np.append(right[tried], [True, False]))
+
+
+def is_right(fitted, X, labels, bases, noise):
+    """Whether fits are as near to the projections of the vectors in order as the noise allows."""
+    right = np.empty(len(X), dtype=bool)
+    for k in np.unique(labels):
+        mine = labels == k
+        best = (X[mine] @ bases[k]) @ bases[k].T
+        errors = np.linalg.norm(fitted[mine] - best, axis=1)
+        allowed = np.maximum(RIGHT * np.linalg.norm(best, axis=1), noise * np.sqrt(X.shape[1]))
+        right[mine] = errors < allowed
+    return right
 
 
 def _fit(Y, labels, bases, noise, seed, n_jobs):
@@ -84,18 +96,6 @@ def _fit(Y, labels, bases, noise, seed, n_jobs):
         fitted[mine], found[mine] = coefficients @ basis.T, found_probability(evidence) > 0.5
         expected[mine] = expected_error(residual, noise, fitted[mine], basis.shape[1])
     return fitted, expected, found
-
-
-def _is_right(fitted, X, labels, bases, noise):
-    """Whether fits are as near to the projections of the vectors in order as the noise allows."""
-    right = np.empty(len(X), dtype=bool)
-    for k in np.unique(labels):
-        mine = labels == k
-        best = (X[mine] @ bases[k]) @ bases[k].T
-        errors = np.linalg.norm(fitted[mine] - best, axis=1)
-        allowed = np.maximum(RIGHT * np.linalg.norm(best, axis=1), noise * np.sqrt(X.shape[1]))
-        right[mine] = errors < allowed
-    return right
 
 
 def _curve(expected, right):
