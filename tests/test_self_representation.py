@@ -1,6 +1,7 @@
 """The elastic-net solver against celer, scikit-learn and its own optimality conditions."""
 
 import tracemalloc
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -125,6 +126,53 @@ def test_memory_stays_far_below_a_square_matrix(union_of_subspaces):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.25 * 8 * len(X) ** 2
+
+
+def exact_coefficients(X, j, active, sign, threshold, ridge):
+    """The conditions on the active set, (A Aᵀ + ridge) c = A x_j - threshold sign, in fractions."""
+    A = np.vectorize(Fraction, otypes=[object])(X[active])
+    x = np.vectorize(Fraction, otypes=[object])(X[j])
+    matrix = A @ A.T + np.eye(len(A), dtype=int) * Fraction(ridge)
+    right = A @ x - Fraction(threshold) * sign.astype(int)
+    for pivot in range(len(A)):
+        for row in range(len(A)):
+            if row != pivot:
+                factor = matrix[row, pivot] / matrix[pivot, pivot]
+                matrix[row] -= factor * matrix[pivot]
+                right[row] -= factor * right[pivot]
+    return right / np.diag(matrix)
+
+
+@pytest.mark.parametrize(
+    ("large", "small"),
+    [(624, 0.25), (100, 0.01), (624, 0.01), (1e3, 0.25), (1e3, 1e-2), (1e4, 0.25), (1e5, 1.0)],
+)
+def test_large_coefficients_that_cancel_reach_the_tolerance(large, small):
+    """Row 2 is the small difference of rows 0 and 1, times thousands.
+
+    Rounding such coefficients to float64 moves the gradient by more than the tolerance, so that
+    the gradient of what is returned proves nothing; the solution in fractions does.
+    """
+    X = normalize(np.array([[0, large, small], [0, 1, 0], [0, 0, 1]]))
+    result = self_representation(X, l1_ratio=1.0, alpha=30.0)
+    assert result.converged.all()
+    assert result.n_iter.max() < 10
+    c = result.solution.toarray()[2]
+    np.testing.assert_array_equal(np.sign(c), [1, -1, 0])
+    threshold = 1 / result.info["gamma"][2]
+    exact = exact_coefficients(X, 2, [0, 1], np.sign(c[:2]), threshold, ridge=1e-10)
+    np.testing.assert_allclose(c[:2], exact.astype(float), rtol=1e-12)
+
+
+@pytest.mark.parametrize("angle", [1e-5, 1e-9, 1e-13])
+@pytest.mark.parametrize("l1_ratio", [0.5, 1.0])
+def test_nearly_orthogonal_vectors_reach_the_tolerance(seed, angle, l1_ratio):
+    """Inner products, and with them thresholds, below the rounding of float32 or of float64."""
+    X = normalize(np.eye(60) + angle * np.random.default_rng(seed).normal(size=(60, 60)))
+    result = self_representation(X, l1_ratio=l1_ratio, alpha=30.0)
+    assert result.converged.all()
+    assert np.all(result.solution.diagonal() == 0)
+    assert np.diff(result.solution.indptr).min() > 10
 
 
 finite = st.floats(-1e3, 1e3, allow_nan=False).map(lambda x: 0.0 if abs(x) < 1e-3 else x)

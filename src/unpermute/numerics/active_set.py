@@ -6,12 +6,18 @@ r"""Exact solution of one elastic net on an active set: the kernels of self-repr
 over a working set: one violator enters at a time, the problem on the active set is solved through
 an updated Cholesky factor, coefficients that would change sign leave. All functions are numba
 kernels; the diagonal of `factor` holds reciprocals.
+
+Large coefficients that cancel leave a residual with few right digits. `settle` and `enter` are for
+such problems: each step is one of Newton from a gradient computed in twice the precision, so that
+the rounding of float64 slows the steps down but does not limit what they reach.
 """
 
 import numpy as np
 from numba import njit
 
-__all__ = ["DONE", "FAST", "FULL", "RUNNING", "dot", "local_search", "refine"]
+from unpermute.numerics.double_double import add, double_dot, double_residual, product
+
+__all__ = ["DONE", "FAST", "FULL", "RUNNING", "dot", "enter", "local_search", "settle"]
 
 RUNNING, DONE, FULL = 0, 1, 2
 # Active sets from this size on take several violators at once: those with this share of the worst
@@ -133,16 +139,29 @@ def _descend(threshold, active, sign, coef, inner, factor, size, trial, cross):
             coef[a] += step * (trial[a] - coef[a])
         if leaving < 0:
             break
-        _delete(factor, size, leaving)
-        size -= 1
-        for a in range(leaving, size):
-            active[a] = active[a + 1]
-            sign[a] = sign[a + 1]
-            coef[a] = coef[a + 1]
-            inner[a] = inner[a + 1]
-            for c in range(len(cross)):
-                cross[c, a] = cross[c, a + 1]
+        size = _leave(active, sign, coef, inner, factor, size, leaving)
+        for c in range(len(cross)):
+            _close_gap(cross[c], leaving, size)
     return size
+
+
+@njit(cache=True, nogil=True)
+def _leave(active, sign, coef, inner, factor, size, leaving):
+    """Take one out of the active set; return the size that is left."""
+    _delete(factor, size, leaving)
+    size -= 1
+    for a in range(leaving, size):
+        active[a] = active[a + 1]
+        sign[a] = sign[a + 1]
+        coef[a] = coef[a + 1]
+        inner[a] = inner[a + 1]
+    return size
+
+
+@njit(cache=True, nogil=True)
+def _close_gap(values, start, stop):
+    for a in range(start, stop):
+        values[a] = values[a + 1]
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -191,19 +210,65 @@ def _update_residual(X, j, active, coef, size, residual):
 
 
 @njit(cache=True, nogil=True)
-def refine(X, j, residual, threshold, ridge, active, sign, coef, factor, size):
-    """One Newton step on the active set removes the rounding left by the updates.
-
-    Changes coefficients and residual; returns False, and changes nothing, if a sign would change.
-    """
-    step = np.empty(size)
+def enter(X, j, ridge, i, correlation, active, sign, coef, inner, factor, size):
+    """Let vector i, which has this correlation with the residual, enter the active set."""
+    cross = np.empty(size)
     for a in range(size):
-        step[a] = dot(X[active[a]], residual) - ridge * coef[a] - threshold * sign[a]
-    _solve(factor, size, step)
+        cross[a] = dot(X[i], X[active[a]])
+    target = dot(X[i], X[j])
+    _append(X, ridge, i, correlation, target, cross, active, sign, coef, inner, factor, size)
+
+
+@njit(cache=True, nogil=True)
+def settle(
+    X, j, threshold, ridge, accuracy, active, sign, coef, inner, factor, size, residual,
+    residual_low,
+):  # fmt: skip
+    """Minimise on the active set in twice the precision, until the gradient is below `accuracy`.
+
+    Changes its arrays in place; what changes its sign on the way leaves. Returns the size of the
+    active set and the largest entry of the gradient.
+    """
+    low = np.zeros(len(active))
+    step = np.empty(size)
+    previous = np.inf
+    while True:
+        double_residual(X, j, active, coef, low, size, residual, residual_low)
+        error = 0.0
+        for a in range(size):
+            correlation = double_dot(X[active[a]], residual, residual_low)
+            step[a] = _gradient(correlation, threshold * sign[a], ridge, coef[a], low[a])
+            error = max(error, abs(step[a]))
+        # Not even halved: that is as far as this precision goes.
+        if error <= accuracy or error > 0.5 * previous:
+            return size, error
+        previous = error
+        _solve(factor, size, step)
+        share, leaving = _first_crossing(sign, coef, step, size)
+        for a in range(size):
+            coef[a], low[a] = add(coef[a], low[a], share * step[a])
+        if leaving >= 0:
+            size = _leave(active, sign, coef, inner, factor, size, leaving)
+            _close_gap(low, leaving, size)
+            previous = np.inf
+
+
+@njit(cache=True, nogil=True)
+def _gradient(correlation, threshold, ridge, coef, low):
+    """Correlation - ridge * (coef + low) - threshold, rounded once, at the end."""
+    high, rest = add(correlation[0], correlation[1], -threshold)
+    shrinkage, error = product(ridge, coef)
+    return add(high, rest, -shrinkage, -error - ridge * low)[0]
+
+
+@njit(cache=True, nogil=True)
+def _first_crossing(sign, coef, step, size):
+    """Share of the step up to the first change of sign, and whose it is (-1 if there is none)."""
+    share, leaving = 1.0, -1
     for a in range(size):
         if (coef[a] + step[a]) * sign[a] <= 0.0:
-            return False
-    for a in range(size):
-        coef[a] += step[a]
-    _update_residual(X, j, active, coef, size, residual)
-    return True
+            # Two that reach zero together: the second may be beyond it by its rounding.
+            crossing = -coef[a] / step[a] if coef[a] * sign[a] > 0.0 else 0.0
+            if leaving < 0 or crossing < share:
+                share, leaving = crossing, a
+    return share, leaving

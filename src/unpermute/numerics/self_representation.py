@@ -19,6 +19,11 @@ an entry of the dictionary may violate the conditions is found for many problems
 float32 matrix product; whatever lies within its rounding bound of the threshold is computed again
 in float64, so that the certificate is a float64 one. No n x n matrix is ever formed.
 
+Vectors with tiny inner products ask for tiny thresholds, and perhaps for large coefficients that
+cancel: rounding them to float64 alone may move :math:`\langle x_i, r\rangle` by more than the
+tolerance. Where that may be, the last steps and the certificate are computed in twice the
+precision.
+
 References
 ----------
 You, Robinson & Vidal, "Provable self-representation based outlier detection in a union of
@@ -30,7 +35,17 @@ import numpy as np
 from numba import njit
 from scipy import sparse
 
-from unpermute.numerics.active_set import DONE, FAST, FULL, RUNNING, dot, local_search, refine
+from unpermute.numerics.active_set import (
+    DONE,
+    FAST,
+    FULL,
+    RUNNING,
+    dot,
+    enter,
+    local_search,
+    settle,
+)
+from unpermute.numerics.double_double import double_dot
 from unpermute.numerics.parallel import map_blocks
 from unpermute.numerics.result import SolverResult, warn_not_converged
 
@@ -42,9 +57,16 @@ _CHUNK = 512
 _SLOTS = 128
 # Violators taken from one global check into the local search.
 _CANDIDATES = 12
-# Smallest ridge. At lambda = 1 duplicates make the active set singular; this keeps it solvable and
-# moves the solution by far less than the tolerance.
+# Smallest ridge. At lambda = 1 duplicates make the active set singular; this keeps it solvable. Its
+# part in the optimality conditions, ridge * c / t, is below the tolerance for vectors of usual
+# scale, but damps coefficients in the thousands.
 _MIN_RIDGE = 1e-10
+_EPS = np.finfo(np.float64).eps
+# Float64 is trusted with violations from this multiple of its rounding on.
+_DISTINCT = 10.0
+# In twice the precision the active set is solved to this share of the tolerance: an error on it
+# can grow by 1 / sqrt(ridge) before it reaches the sign of the next one to enter.
+_SETTLED_SHARE = 1e-8
 
 
 def self_representation(
@@ -73,8 +95,9 @@ def self_representation(
     -------
     SolverResult
         ``solution`` is a CSR array whose row j holds the coefficients of vector j (empty where
-        nothing represents it); ``optimality`` the KKT residual of every vector relative to λ;
-        ``info["gamma"]`` the weights γ_j (0 for vectors orthogonal to all others).
+        nothing represents it); ``optimality`` the KKT residual of every vector relative to λ,
+        of the coefficients before they are rounded to float64; ``info["gamma"]`` the weights γ_j
+        (0 for vectors orthogonal to all others).
     """
     n = len(X)
     # Floats, whatever was given: numba would compile the kernels again for integers.
@@ -110,6 +133,7 @@ class _Pool:
         self.ridge = np.zeros(n_slots)
         self.size = np.zeros(n_slots, dtype=np.int64)
         self.status = np.zeros(n_slots, dtype=np.int64)
+        self.exact = np.zeros(n_slots, dtype=bool)
         self.kkt = np.zeros(n_slots)
         self.residual = np.zeros((n_slots, n_features))
         self.residual32 = np.zeros((n_slots, n_features), dtype=np.float32)
@@ -124,6 +148,7 @@ class _Pool:
         """Put new problems into slots."""
         self.target[slots] = targets
         self.size[slots] = 0
+        self.exact[slots] = False
         self.threshold[slots] = -1.0
         self.residual[slots] = X[targets]
         self.residual32[slots] = X[targets]
@@ -158,8 +183,8 @@ def _solve_chunk(X, X32, start, stop, longest, l1_ratio, alpha, tol, max_rounds)
         np.matmul(pool.residual32[live], X32.T, out=pool.correlation[: len(live)])
         _advance(
             X, live, pool.correlation, pool.target, pool.threshold, pool.ridge, pool.size,
-            pool.status, pool.kkt, pool.residual, pool.residual32, pool.active, pool.sign,
-            pool.coef, pool.inner, pool.factor, longest, l1_ratio, alpha, tol,
+            pool.status, pool.exact, pool.kkt, pool.residual, pool.residual32, pool.active,
+            pool.sign, pool.coef, pool.inner, pool.factor, longest, l1_ratio, alpha, tol,
         )  # fmt: skip
         rounds[pool.target[live]] += 1
         if np.any(pool.status[live] == FULL):
@@ -181,8 +206,8 @@ def _solve_chunk(X, X32, start, stop, longest, l1_ratio, alpha, tol, max_rounds)
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def _advance(
-    X, live, correlation, target, threshold, ridge, size, status, kkt, residual, residual32,
-    active, sign, coef, inner, factor, longest, l1_ratio, alpha, tol,
+    X, live, correlation, target, threshold, ridge, size, status, exact, kkt, residual,
+    residual32, active, sign, coef, inner, factor, longest, l1_ratio, alpha, tol,
 ):  # fmt: skip
     """Check every live slot globally, then solve it on its active set and worst violators.
 
@@ -208,31 +233,91 @@ def _advance(
                 status[s] = DONE
                 continue
         limit = threshold[s] * (1 + tol)
-        n_candidates, worst = _violators(
-            X, residual[s], correlation[row], bound, limit, active[s], size[s], candidates
-        )
-        kkt[s] = max(worst - threshold[s], 0.0) / threshold[s]
-        if n_candidates == 0:
-            error = _stationarity(
-                X, residual[s], threshold[s], ridge[s], active[s], sign[s], coef[s], size[s]
+        if not exact[s]:
+            n_candidates, worst = _violators(
+                X, j, residual[s], correlation[row], bound, limit, active[s], size[s], candidates
             )
-            kkt[s] = max(kkt[s], error / threshold[s])
-            status[s] = DONE
-            # Rounding of the updates: mended by one step, and checked again in the next round.
-            if kkt[s] > tol and refine(
-                X, j, residual[s], threshold[s], ridge[s], active[s], sign[s], coef[s],
-                factor[s], size[s],
-            ):  # fmt: skip
-                status[s] = RUNNING
-                for d in range(n_features):
-                    residual32[s, d] = residual[s, d]
-            continue
-        status[s], size[s] = local_search(
-            X, j, residual[s], threshold[s], ridge[s], limit, active[s], sign[s], coef[s],
-            inner[s], factor[s], size[s], candidates[:n_candidates],
-        )  # fmt: skip
-        for d in range(n_features):
-            residual32[s, d] = residual[s, d]
+            kkt[s] = max(worst - threshold[s], 0.0) / threshold[s]
+            rounding = _rounding(longest, n_features, coef[s], size[s]) / threshold[s]
+            if max(kkt[s], tol) < _DISTINCT * rounding:
+                exact[s] = True
+            elif n_candidates == 0:
+                error = _stationarity(
+                    X, residual[s], threshold[s], ridge[s], active[s], sign[s], coef[s], size[s]
+                )
+                kkt[s] = max(kkt[s], error / threshold[s])
+                if kkt[s] <= tol:
+                    status[s] = DONE
+                    continue
+                # The factor lost digits when it was updated.
+                exact[s] = True
+        if exact[s]:
+            status[s], size[s], kkt[s] = _advance_exactly(
+                X, j, correlation[row], bound, threshold[s], ridge[s], tol, active[s], sign[s],
+                coef[s], inner[s], factor[s], size[s], residual[s], residual32[s],
+            )  # fmt: skip
+        else:
+            status[s], size[s] = local_search(
+                X, j, residual[s], threshold[s], ridge[s], limit, active[s], sign[s], coef[s],
+                inner[s], factor[s], size[s], candidates[:n_candidates],
+            )  # fmt: skip
+            # Violators that come out at once would do so in every round to come.
+            exact[s] = not _round(residual[s], residual32[s]) and status[s] == RUNNING
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _rounding(longest, n_features, coef, size):
+    """How far the rounding of float64 typically moves the inner products with the residual."""
+    total = 1.0
+    for a in range(size):
+        total += abs(coef[a])
+    return _EPS * np.sqrt(n_features) * longest * longest * total
+
+
+@njit(cache=True, nogil=True)
+def _advance_exactly(
+    X, j, correlation, bound, threshold, ridge, tol, active, sign, coef, inner, factor, size,
+    residual, residual32,
+):  # fmt: skip
+    """Solve on the active set in twice the precision, check globally, let the worst violator in.
+
+    Changes its arrays in place; returns the status, the size of the active set and the KKT error.
+    """
+    residual_low = np.empty_like(residual)
+    accuracy = _SETTLED_SHARE * tol * threshold
+    size, error = settle(
+        X, j, threshold, ridge, accuracy, active, sign, coef, inner, factor, size, residual,
+        residual_low,
+    )  # fmt: skip
+    limit = threshold * (1 + tol)
+    # The correlations are those of the residual as it was. If it moved, they exclude nothing.
+    cut = -np.inf if _round(residual, residual32) else limit - bound
+    entering, value = _worst_violator(
+        X, j, residual, residual_low, correlation, cut, limit, 1e-6 * bound, active, size
+    )
+    kkt = max(error, abs(value) - threshold) / threshold
+    if entering < 0:
+        return DONE, size, kkt
+    if size == len(active):
+        return FULL, size, kkt
+    enter(X, j, ridge, entering, value, active, sign, coef, inner, factor, size)
+    size, _ = settle(
+        X, j, threshold, ridge, accuracy, active, sign, coef, inner, factor, size + 1, residual,
+        residual_low,
+    )  # fmt: skip
+    _round(residual, residual32)
+    return RUNNING, size, kkt
+
+
+@njit(cache=True, nogil=True)
+def _round(residual, residual32):
+    """Round the residual to float32; return whether that changed anything."""
+    changed = False
+    for d in range(len(residual)):
+        value = np.float32(residual[d])
+        changed |= value != residual32[d]
+        residual32[d] = value
+    return changed
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -249,7 +334,7 @@ def _largest(X, x, correlation, bound, j):
 
 
 @njit(cache=True, nogil=True)
-def _violators(X, residual, correlation, bound, limit, active, size, candidates):
+def _violators(X, j, residual, correlation, bound, limit, active, size, candidates):
     """Write the worst violators into `candidates`; return how many, and the worst value."""
     cut = np.float32(limit) - bound
     n_found = 0
@@ -257,11 +342,12 @@ def _violators(X, residual, correlation, bound, limit, active, size, candidates)
     for i in range(len(correlation)):
         if abs(correlation[i]) <= cut:
             continue
+        # Where the limit is below the rounding, a correlation of zero does not keep j itself out.
         if n_found < len(candidates):
-            if _is_violator(X, residual, limit, active, size, i):
+            if _is_violator(X, residual, limit, active, size, i) and i != j:
                 candidates[n_found] = i
                 n_found += 1
-        elif _is_violator(X, residual, limit, active, size, i):
+        elif _is_violator(X, residual, limit, active, size, i) and i != j:
             candidates[weakest] = i
         else:
             continue
@@ -275,6 +361,24 @@ def _violators(X, residual, correlation, bound, limit, active, size, candidates)
     for c in range(n_found):
         worst = max(worst, abs(dot(X[candidates[c]], residual)))
     return n_found, worst
+
+
+@njit(cache=True, nogil=True)
+def _worst_violator(X, j, residual, residual_low, correlation, cut, limit, slack, active, size):
+    """The inactive vector that violates the limit most (-1 if none does), and its inner product.
+
+    What is not above `cut` in float32, or the limit less `slack` in float64, cannot be it.
+    """
+    worst, value = -1, 0.0
+    for i in range(len(correlation)):
+        if abs(correlation[i]) <= cut or i == j:
+            continue
+        top = max(limit, abs(value))
+        if _is_violator(X, residual, top - slack, active, size, i):
+            exact, _ = double_dot(X[i], residual, residual_low)
+            if abs(exact) > top:
+                worst, value = i, exact
+    return worst, value
 
 
 @njit(cache=True, nogil=True)
