@@ -11,8 +11,8 @@ from itertools import pairwise
 import numpy as np
 
 from unpermute.experiments.faces import draw_faces, our_faces_method
+from unpermute.pmsdr._accuracy import is_right
 from unpermute.pmsdr._contrast import contrasts
-from unpermute.pmsdr._trials import is_right
 
 EDGES = (0.0, 0.5, 0.8, 0.95, 1.0)
 

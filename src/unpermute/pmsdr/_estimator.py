@@ -1,6 +1,8 @@
 """The estimator: parameters, stages in order, fitted attributes."""
 
+import warnings
 from dataclasses import fields
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -28,25 +30,47 @@ from unpermute._validation import (
 from unpermute.classify._elimination import elimination_distances
 from unpermute.numerics.parallel import map_blocks, one_blas_thread
 from unpermute.numerics.subspaces import BASIS_METHODS
+from unpermute.pmsdr._clean_model import learn_model
 from unpermute.pmsdr._contrast import contrasts
 from unpermute.pmsdr._distances import distances_as_they_stand, fill_missing
 from unpermute.pmsdr._exemplars import exemplar_count, learn_from_exemplars
 from unpermute.pmsdr._learn import Given, Learner, log
 from unpermute.pmsdr._put_back import Repaired, put_back
 from unpermute.pmsdr._stages import CLUSTERERS, has_no_order, own_stage
+from unpermute.pmsdr._trial_report import TrialReport
 from unpermute.recover._recover import METHODS as RECOVERERS
 
 __all__ = ["PMSDR"]
 
 # Vectors that are judged at once: intermediate results then stay in the cache.
 _BLOCK = 4096
+# The stages that can be named, and what "model" means where the four follow each other.
+_STAGES = {
+    "detector": "self-representation",
+    "clusterer": "elastic-net",
+    "basis": "robust",
+    "classifier": "recovery",
+}
+# Fewer vectors are too few to hold some of them out.
+_FEW_VECTORS = 60
 
 
 class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator):
     r"""Recover vectors of a union of subspaces whose entries were permuted.
 
     Clean vectors lie near one of L subspaces; of the others ("outliers") part of the entries was
-    permuted, each with its own permutation. Four stages: **detect** which vectors are permuted,
+    permuted, each with its own permutation.
+
+    By default a model of the clean vectors, a mixture of low-rank Gaussians fitted to the matrix
+    itself, judges every vector: it is permuted if moving its values makes it much more likely. What
+    a repair is worth is found out by trials: clean vectors, which did not shape the part of the
+    model that judges them, are shuffled as the permuted ones seem to be and repaired. A vector is
+    changed only if such repairs end closer to the truth; if they do not, nothing is changed, and
+    `fit` warns. The same vector may be judged differently by `fit_transform`, where the model is
+    held back from it, and by `transform`, where it is a new one.
+
+    With stages by name, or with `n_subspaces` or `rank` given, or with fewer than 60 vectors, four
+    stages follow each other instead, as in the paper: **detect** which vectors are permuted,
     **cluster** the clean ones and fit a basis to each cluster, **classify** every permuted vector
     to one of the subspaces, **recover** it there.
 
@@ -67,13 +91,15 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     affine : bool, default=False
         Whether the bases have an offset. (SSC's own affine constraint is
         ``clusterer=SparseSubspaceClustering(affine=True)``.)
-    detector : {"self-representation"} or object, default="self-representation"
-        Stage 1; an object has ``fit_predict(X)`` that returns -1 for permuted vectors.
-    clusterer : {"elastic-net", "ssc", "omp"} or object, default="elastic-net"
+    detector : {"model", "self-representation"} or object, default="model"
+        Stage 1; an object has ``fit_predict(X)`` that returns -1 for permuted vectors. "model",
+        here and below: the model of clean vectors, or, where the four stages follow each other,
+        "self-representation", "elastic-net", "robust" and "recovery".
+    clusterer : {"model", "elastic-net", "ssc", "omp"} or object, default="model"
         Stage 2; an object has ``fit_predict(X)`` that returns labels.
-    basis : {"robust", "irls", "dpcp", "svd"}, default="robust"
+    basis : {"model", "robust", "irls", "dpcp", "svd"}, default="model"
         How a basis is fitted to a cluster; "robust" is "irls".
-    classifier : {"recovery", "elimination"} or object, default="recovery"
+    classifier : {"model", "recovery", "elimination"} or object, default="model"
         Stage 3; "recovery": recover in every plausible subspace, the best certified wins; an
         object has ``fit(X, y)`` and ``predict(Y)``.
     recoverer : str or callable, default="search"
@@ -86,8 +112,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     output : {"values", "subspace", "blend"}, default="values"
         What permuted vectors become: the observed values moved; the fitted vector; or, entry by
         entry, observed and fitted value weighed by the probability of being in place. Clean
-        vectors are returned unchanged. Uncertain ones stay unchanged in "values", and become the
-        best estimate in the others.
+        vectors are returned unchanged. Uncertain ones stay unchanged in "values" and "blend", and
+        become the best estimate in "subspace".
     min_confidence : float in [0, 1], default=0.95
         Vectors recovered with less confidence are uncertain.
     n_jobs : int, default=None
@@ -116,9 +142,21 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     permutations_ : ndarray of shape (n_vectors, n_features)
         ``np.take_along_axis(X, permutations_, axis=1)`` is every vector put back in order.
     confidence_ : ndarray of shape (n_vectors,)
-        Probability that the recovered vector is right: the relative error of its fit below 5%,
-        or, if `by_contrast_`, within the noise of clean ones if that is more (found out by trial,
-        for the default recoverer). 1 for clean ones.
+        Probability that the proposed repair, in the chosen output, is closer to the truth than the
+        observed vector, whether or not it is applied; for clean vectors 1 − `damage_probability_`.
+        With the four stages: that the relative error of the fit is below 5%, and 1 for clean ones.
+    damage_probability_ : ndarray of shape (n_vectors,)
+        Probability that the vector is permuted.
+    expected_error_ : ndarray of shape (n_vectors,)
+        Expected relative error of the proposed repair; 0 for clean vectors, NaN with the four
+        stages.
+    certified_ : ndarray of shape (n_vectors,)
+        True where the search has proven that no other order fits as well.
+    trials_ : TrialReport
+        How the confidence was measured; ``print(model.trials_)``. None with the four stages.
+    noise_model_ : list of dict
+        Rank, number of clean vectors, noise and its range over the entries of every subspace; empty
+        with the four stages.
     entry_confidence_ : ndarray of shape (n_vectors, n_features)
         Probability that the value in a place is right, up to the noise.
     status_ : ndarray of shape (n_vectors,)
@@ -168,11 +206,11 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             Interval(Integral, 0, None, closed="left"),
         ],
         "affine": ["boolean"],
-        "detector": [StrOptions({"self-representation"}), HasMethods("fit_predict")],
-        "clusterer": [StrOptions(set(CLUSTERERS)), HasMethods("fit_predict")],
-        "basis": [StrOptions(set(BASIS_METHODS))],
+        "detector": [StrOptions({"model", "self-representation"}), HasMethods("fit_predict")],
+        "clusterer": [StrOptions({"model", *CLUSTERERS}), HasMethods("fit_predict")],
+        "basis": [StrOptions({"model", *BASIS_METHODS})],
         "classifier": [
-            StrOptions({"recovery", "elimination"}),
+            StrOptions({"model", "recovery", "elimination"}),
             HasMethods(["fit", "predict"]),
         ],
         "recoverer": [StrOptions(set(RECOVERERS)), callable],
@@ -196,10 +234,10 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         *,
         contamination="auto",
         affine=False,
-        detector="self-representation",
-        clusterer="elastic-net",
-        basis="robust",
-        classifier="recovery",
+        detector="model",
+        clusterer="model",
+        basis="model",
+        classifier="model",
         recoverer="search",
         refine=True,
         output="values",
@@ -272,6 +310,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         self._check_sizes(*X.shape)
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with one_blas_thread():
+            if self._uses_model(len(X)):
+                return self._fit_model(X)
             learned = self._learn(X)
             mask, labels = nearest = self._nearest(X)
             if learned.is_final:
@@ -296,7 +336,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         check_is_fitted(self, "permutations_")
         X = validate_vectors(self, X, reset=False, allow_nan=True)
         with one_blas_thread():
-            return self._put_back(X, *self._nearest(X)).X
+            return self._examine(X).X
 
     def predict(self, X):
         """Return the subspace of every vector, permuted or not.
@@ -314,7 +354,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         check_is_fitted(self, "permutations_")
         X = validate_vectors(self, X, reset=False, allow_nan=True)
         with one_blas_thread():
-            return self._put_back(X, *self._nearest(X)).labels
+            return self._examine(X).labels
 
     def score_samples(self, X):
         """Return how well every vector, as it stands, fits its nearest subspace.
@@ -327,13 +367,14 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         Returns
         -------
         scores : ndarray of shape (n_vectors,)
-            Larger is more normal: minus the root mean square residual of an entry, or, for few
-            vectors with noise of their own, minus the log-likelihood ratio that entries moved.
+            Larger is more normal: minus the logarithm of what a repair gains; with the four
+            stages, minus the root mean square residual of an entry, or, for few vectors with noise
+            of their own, minus the log-likelihood ratio that entries moved.
         """
         check_is_fitted(self, "permutations_")
         X = validate_vectors(self, X, reset=False, allow_nan=True)
         with one_blas_thread():
-            return self._judge(X)[0]
+            return self._judge(X)[0] if self._staged else self._score_by_model(X)
 
     def decision_function(self, X):
         """Return the score less its threshold: negative for permuted vectors.
@@ -366,10 +407,119 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             if name not in ("n_features_in_", "feature_names_in_"):
                 delattr(self, name)
 
+    def _uses_model(self, n_vectors):
+        """Whether the model of clean vectors does it all, or the four stages follow each other."""
+        stages = [getattr(self, name) for name in _STAGES]
+        named = any(not isinstance(stage, str) or stage != "model" for stage in stages)
+        given = self.n_subspaces is not None or self.rank is not None
+        many = exemplar_count(self.max_exemplars, n_vectors) is not None
+        plain = self.refine and self.recoverer == "search" if isinstance(self.recoverer, str) else 0
+        return bool(plain) and not (named or given or many) and n_vectors >= _FEW_VECTORS
+
+    def _stage(self, name):
+        """The stage as named; "model": the one that the four stages are best at."""
+        stage = getattr(self, name)
+        return _STAGES[name] if isinstance(stage, str) and stage == "model" else stage
+
+    def _fit_model(self, X):
+        """Learn the model of clean vectors, and repair the training vectors by it."""
+        movable = np.flatnonzero(~has_no_order(X))
+        model = judged = None
+        if len(movable) >= _FEW_VECTORS:
+            model, judged = learn_model(
+                X[movable], affine=self.affine, seed=self._seed,
+                min_confidence=self.min_confidence, n_jobs=self.n_jobs,
+            )  # fmt: skip
+        self._staged, self._model = False, model
+        self.by_contrast_, self.n_exemplars_ = False, len(X)
+        repaired = Repaired.untouched(X, np.zeros(len(X), dtype=np.int64))
+        if model is None:
+            self._keep_nothing(X)
+        else:
+            self._keep_model(model)
+            count = None
+            if self.contamination != "auto":
+                count = resolve_contamination(self.contamination, len(movable))
+            part, proposals = model.enter(
+                X[movable], judged, self.output, self.min_confidence, count
+            )
+            self._proposals = SimpleNamespace(**proposals | {"rows": movable[proposals["rows"]]})
+            repaired.enter(movable, part)
+        self._keep(repaired)
+        self._warn_if_abstained()
+        return repaired.X
+
+    def _keep_model(self, model):
+        self.bases_, self.offsets_ = model.bases, model.offsets
+        self.trials_ = model.report or TrialReport()
+        self.noise_model_ = model.noise_report()
+        self.noise_scale_ = float(np.median([part["noise"] for part in self.noise_model_]))
+        self.offset_ = -float(np.log1p(model.cut))
+        self.n_subspaces_ = len(self.bases_)
+        self.ranks_ = np.array([basis.shape[1] for basis in self.bases_])
+
+    def _keep_nothing(self, X):
+        """No model: one subspace that holds everything, so that nothing is ever judged."""
+        n_features = X.shape[1]
+        self.bases_, self.offsets_ = [np.eye(n_features)], [np.zeros(n_features)]
+        self.n_subspaces_, self.ranks_ = 1, np.array([n_features])
+        self.noise_scale_, self.offset_ = 0.0, -np.inf
+        self.noise_model_ = []
+        reason = (
+            "No majority of the vectors fits together: nothing can be said about which are"
+            " shuffled, and nothing was changed."
+        )
+        self.trials_ = TrialReport(abstained=True, reason=reason)
+
+    def _warn_if_abstained(self):
+        flagged = int(self.outlier_mask_.sum())
+        if flagged and not np.any(self.status_ == "recovered"):
+            self.trials_.abstained = True
+            closer = self.trials_.closer.get(self.output)
+            tried = (
+                f"of {self.trials_.n_trials} clean vectors that were shuffled and repaired,"
+                f" {closer:.0%} ended closer to the truth"
+                if closer is not None
+                else "too few shuffled clean vectors were found to tell what repairs are worth"
+            )
+            self.trials_.reason = (
+                f"{flagged} vectors look shuffled, but none is repaired with a confidence of"
+                f" {self.min_confidence:g}: {tried}."
+            )
+        if self.trials_.abstained:
+            warnings.warn(f"{self.trials_.reason} See trials_.", UserWarning, stacklevel=4)
+
+    def _examine(self, X):
+        """Judge and repair new vectors; returns a :class:`Repaired`."""
+        if self._staged:
+            mask, labels = self._nearest(X)
+            return self._put_back(X, mask, labels).decide(mask, self.min_confidence)
+        repaired = Repaired.untouched(X, np.zeros(len(X), dtype=np.int64))
+        movable = np.flatnonzero(~has_no_order(X))
+        if len(movable) > 0 and self._model is not None:
+            part, _ = self._model.examine(
+                X[movable], output=self.output, min_confidence=self.min_confidence,
+                n_jobs=self.n_jobs,
+            )  # fmt: skip
+            repaired.enter(movable, part)
+        return repaired
+
+    def _score_by_model(self, X):
+        model = self._model
+        if model is None:
+            return np.zeros(len(X))
+        judged = model.propose(X / model.unit, n_jobs=self.n_jobs)
+        scores = -np.log1p(np.maximum(judged.gain, 0.0))
+        damaged = model.is_damaged(judged, X / model.unit) & ~has_no_order(X)
+        return np.where(damaged, scores, np.maximum(scores, self.offset_))
+
     def _learn(self, X):
         """Find the subspaces and keep them."""
         names = [field.name for field in fields(Given) if field.name != "seed"]
-        given = Given(**{name: getattr(self, name) for name in names}, seed=self._seed)
+        options = {name: getattr(self, name) for name in names}
+        options |= {name: self._stage(name) for name in _STAGES}
+        given = Given(**options, seed=self._seed)
+        self._staged, self._model, self.trials_, self.noise_model_ = True, None, None, []
         size = exemplar_count(self.max_exemplars, len(X)) if self.refine else None
         rows = slice(None)
         if size is None:
@@ -429,14 +579,21 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
 
     def _repair(self, X, mask, labels):
         """Put the training vectors back and keep what is known about them."""
-        repaired = self._put_back(X, mask, labels)
-        self.outlier_mask_, self.labels_ = mask, repaired.labels
-        self.permutations_ = repaired.permutations
-        self.confidence_, self.entry_confidence_ = repaired.confidence, repaired.entry_confidence
-        certain = self.confidence_ >= self.min_confidence
-        self.status_ = np.where(mask, np.where(certain, "recovered", "uncertain"), "clean")
-        log(self, "recover: %d vectors, %d of them uncertain", mask.sum(), (mask & ~certain).sum())
+        repaired = self._put_back(X, mask, labels).decide(mask, self.min_confidence)
+        repaired.expected_error[mask] = np.nan
+        self._keep(repaired)
         return repaired.X
+
+    def _keep(self, repaired):
+        """Keep what is known of the training vectors."""
+        self.status_, self.labels_ = repaired.status, repaired.labels
+        self.outlier_mask_ = repaired.status != "clean"
+        self.permutations_, self.certified_ = repaired.permutations, repaired.certified
+        self.confidence_, self.entry_confidence_ = repaired.confidence, repaired.entry_confidence
+        self.damage_probability_ = repaired.damage_probability
+        self.expected_error_ = repaired.expected_error
+        uncertain = np.sum(self.status_ == "uncertain")
+        log(self, "recover: %d vectors, %d of them uncertain", self.outlier_mask_.sum(), uncertain)
 
     def _put_back(self, X, mask, labels):
         """Stages 3 and 4 for the vectors of `mask`."""
@@ -464,7 +621,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
 
     def _classify(self, Y):
         """Stage 3: subspace of every permuted vector, or None where the recovery shall tell."""
-        if self.classifier == "recovery":
+        if self._stage("classifier") == "recovery":
             return self._contrasted.classify(Y, n_jobs=self.n_jobs) if self.by_contrast_ else None
         if self.classifier == "elimination":
             distances = elimination_distances(Y, self.bases_, self.offsets_, n_jobs=self.n_jobs)

@@ -1,6 +1,6 @@
 """Stages 3 and 4 together: where permuted vectors belong, and what they become."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,9 @@ class Repaired:
     permutations : ndarray of shape (n_vectors, n_features)
     confidence : ndarray of shape (n_vectors,)
     entry_confidence : ndarray of shape (n_vectors, n_features)
+    status : ndarray of str of shape (n_vectors,)
+    damage_probability, expected_error : ndarray of shape (n_vectors,)
+    certified : ndarray of bool of shape (n_vectors,)
     """
 
     X: np.ndarray
@@ -43,6 +46,10 @@ class Repaired:
     permutations: np.ndarray
     confidence: np.ndarray
     entry_confidence: np.ndarray
+    status: np.ndarray
+    damage_probability: np.ndarray
+    expected_error: np.ndarray
+    certified: np.ndarray
 
     @classmethod
     def untouched(cls, X, labels):
@@ -51,7 +58,23 @@ class Repaired:
         kind = np.int16 if X.shape[1] <= np.iinfo(np.int16).max else np.int32
         places = np.tile(np.arange(X.shape[1], dtype=kind), (len(X), 1))
         sure = np.ones(X.shape, dtype=np.float32)
-        return cls(X.copy(), labels.copy(), places, np.ones(len(X)), sure)
+        n = len(X)
+        return cls(
+            X.copy(), labels.copy(), places, np.ones(n), sure, np.full(n, "clean", dtype="<U9"),
+            np.zeros(n), np.zeros(n), np.zeros(n, dtype=bool),
+        )  # fmt: skip
+
+    def enter(self, rows, part):
+        """Enter what is known of some vectors."""
+        for field in fields(self):
+            getattr(self, field.name)[rows] = getattr(part, field.name)
+
+    def decide(self, mask, min_confidence):
+        """Enter the status of vectors that are known to be permuted or clean."""
+        certain = self.confidence >= min_confidence
+        self.status[mask] = np.where(certain, "recovered", "uncertain")[mask]
+        self.damage_probability[mask] = 1.0
+        return self
 
 
 def put_back(

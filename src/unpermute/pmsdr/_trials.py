@@ -1,108 +1,257 @@
-"""How accurate fits are where noise is not independent, found out by trial.
+"""Trials: clean vectors shuffled as the damaged ones seem to be, and repaired like these.
 
-What the rank of a subspace does not hold is no independent noise: neighbouring pixels share a
-shadow, and a fit to thousands of them is far less accurate than their number promises. How much
-less, clean vectors tell: shuffled in the places where damaged ones seem to be, and recovered like
-these. A fit is right if it is within 5% of the best one, or within the noise if that is more.
+Every trial is judged by folds that its clean original did not shape. What came of the trials is the
+only source of confidence: how often a repair with such a score is closer to the truth.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
-from scipy.special import logit
-from sklearn.linear_model import LogisticRegression
+from sklearn.cluster import KMeans
 
-from unpermute.classify._recovery import recover_everywhere
-from unpermute.numerics.certificate import certify
-from unpermute.recover._confidence import RIGHT, Accuracy, expected_error, found_probability
+from unpermute.pmsdr._judge import Judged, Membership
+from unpermute.pmsdr._model import principal_directions
 
-__all__ = ["is_right", "try_accuracy"]
+__all__ = [
+    "SHARES",
+    "Pattern",
+    "Trials",
+    "matching_shares",
+    "patterns_of",
+    "run_decoys",
+    "run_trials",
+]
 
-_TRIALS = 100
-# Entries farther from the fit than this many times the noise count as moved. Some of those in place
-# do too, and some that moved do not.
-_MOVED = 1.5
-# Share of the entries that move in trials if no vector is damaged.
-_SHARE = 0.5
-# Inverse of a weak penalty: right and wrong trials may be separable, and odds must stay finite.
-_PENALTY = 10.0
-# Expected errors of two fits whose outcome goes without trial, relative to the allowed one.
-_SURELY_RIGHT, _SURELY_WRONG = 0.01, 1.0
+# Shares of moved entries in trials while nothing is known about the damage.
+SHARES = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+# Moved entries that fill so much of the stretch between first and last are a window; rotations of
+# which so many agree are one shift.
+_DENSE, _AGREE = 0.6, 0.6
+# Neighbourhoods that are left out of the model in turn, found in so many dimensions.
+_NEIGHBOURHOODS, _DIMENSIONS = 6, 10
+# Factors by which deviations are exaggerated in decoys, and the share of the squared error that a
+# restored one keeps at most.
+_EXAGGERATION, _RESTORED = (1.5, 6.0), 0.5
 
 
-def try_accuracy(X, nearest, mask, bases, noise, *, seed, n_jobs=None):
-    """Find out how accurate fits are.
+@dataclass(frozen=True)
+class Pattern:
+    """How a vector is damaged: scattered, in a window, two entries swapped, or a stretch shifted.
+
+    Attributes
+    ----------
+    kind : {"scattered", "window", "swap", "shift"}
+    share : float
+        Share of the entries that move, if scattered.
+    first, last : int
+        The stretch, if in a window or shifted.
+    by : int
+        Places by which it is rotated, if shifted.
+    """
+
+    kind: str
+    share: float
+    first: int = 0
+    last: int = 0
+    by: int = 0
+
+    def order(self, n_features, rng):
+        """Draw a permutation of this kind."""
+        order = np.arange(n_features)
+        if self.kind == "shift":
+            order[self.first : self.last] = np.roll(order[self.first : self.last], self.by)
+            return order
+        if self.kind == "window":
+            order[self.first : self.last] = rng.permutation(order[self.first : self.last])
+            return order
+        count = 2 if self.kind == "swap" else max(2, round(self.share * n_features))
+        places = rng.choice(n_features, min(count, n_features), replace=False)
+        order[places] = places[::-1] if self.kind == "swap" else rng.permutation(places)
+        return order
+
+
+@dataclass
+class Trials:
+    """Shuffled clean vectors and what became of them.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        The clean vector of every trial.
+    truth, observed : ndarray of shape (n_trials, n_features)
+    membership : Membership
+        By which folds they are judged.
+    patterns : list of Pattern
+    judged : Judged
+    """
+
+    rows: np.ndarray
+    truth: np.ndarray
+    observed: np.ndarray
+    membership: Membership
+    patterns: list[Pattern]
+    judged: Judged
+
+    def squared_errors(self):
+        """Squared errors as observed, of the values moved, and of the blend."""
+        versions = self.observed, self.judged.values, self.judged.blend
+        return tuple(np.nansum((version - self.truth) ** 2, axis=1) for version in versions)
+
+    def part(self, rows):
+        """Some trials."""
+        arrays = self.rows[rows], self.truth[rows], self.observed[rows], self.membership[rows]
+        patterns = (
+            [self.patterns[i] for i in np.arange(len(self.patterns))[rows]]
+            if (self.patterns)
+            else []
+        )
+        return Trials(*arrays, patterns, self.judged.part(rows))
+
+    @classmethod
+    def join(cls, parts):
+        """Several as one."""
+        rows, truth, observed = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("rows", "truth", "observed")
+        )
+        labels, folds = (
+            np.concatenate([getattr(part.membership, name) for part in parts])
+            for name in ("labels", "folds")
+        )
+        patterns = [pattern for part in parts for pattern in part.patterns]
+        judged = Judged.join([part.judged for part in parts])
+        return cls(rows, truth, observed, Membership(labels, folds), patterns, judged)
+
+    @property
+    def shares(self):
+        """Share of the entries that moved in every trial."""
+        return np.array([pattern.share for pattern in self.patterns])
+
+
+def scattered(shares):
+    """Patterns of scattered damage."""
+    return [Pattern("scattered", float(share)) for share in shares]
+
+
+def shuffle(X, patterns, rng):
+    """Damage every vector by a pattern drawn from the list."""
+    drawn = [patterns[i] for i in rng.integers(len(patterns), size=len(X))]
+    orders = np.array([pattern.order(X.shape[1], rng) for pattern in drawn])
+    return np.take_along_axis(X, orders.reshape(len(X), X.shape[1]), axis=1), drawn
+
+
+def run_trials(X, propose, membership, patterns, *, count, rng):
+    """Shuffle clean vectors, each perhaps several times, and repair them.
 
     Parameters
     ----------
-    X : ndarray of shape (n_vectors, n_features)
-        Vectors without missing entries, with noise of one scale.
-    nearest : ndarray of int of shape (n_vectors,)
-        Subspaces of clean vectors, those nearest to damaged ones.
-    mask : ndarray of bool of shape (n_vectors,)
-        Which vectors are damaged.
-    bases : list of ndarray of shape (n_features, rank)
-        Of linear subspaces.
-    noise : float
-        Noise of an entry.
-    seed : int
-        Of the choice of vectors, and of how they are shuffled.
-    n_jobs : int, default=None
-        Threads; the result does not depend on them.
+    X : ndarray of shape (n_clean, n_features)
+    propose : callable
+        ``propose(Y, membership)`` returns the :class:`Judged` of vectors.
+    membership : Membership
+        Of these vectors.
+    patterns : list of Pattern
+    count : int
+        Number of trials.
+    rng : numpy.random.Generator
 
     Returns
     -------
-    Accuracy
+    Trials
     """
-    rng = np.random.default_rng(seed)
-    damaged, clean = (rng.permutation(np.flatnonzero(m))[:_TRIALS] for m in (mask, ~mask))
-    moved = rng.random((_TRIALS, X.shape[1])) < _SHARE
-    if len(damaged) > 0:
-        fitted = _fit(X[damaged], nearest[damaged], bases, noise, seed, n_jobs)[0]
-        moved = np.abs(X[damaged] - fitted) > _MOVED * noise
-    trials = X[clean]
-    for trial, place in zip(trials, moved[rng.integers(len(moved), size=len(clean))], strict=True):
-        trial[place] = rng.permutation(trial[place])
-    fitted, expected, found = _fit(trials, nearest[clean], bases, noise, seed, n_jobs)
-    right = is_right(fitted, X[clean], nearest[clean], bases, noise)
-    # Of what is not found that is known; a zero vector has no relative error.
-    tried = found & np.isfinite(expected)
-    known = max(RIGHT, noise) * np.array([_SURELY_RIGHT, _SURELY_WRONG])
-    return _curve(np.append(expected[tried], known), np.append(right[tried], [True, False]))
+    rows = _draw(len(X), count, rng)
+    truth = X[rows]
+    observed, drawn = shuffle(truth, patterns, rng)
+    judged = propose(observed, membership[rows])
+    return Trials(rows, truth, observed, membership[rows], drawn, judged)
 
 
-def is_right(fitted, X, labels, bases, noise):
-    """Whether fits are as near to the projections of the vectors in order as the noise allows."""
-    right = np.empty(len(X), dtype=bool)
-    for k in np.unique(labels):
-        mine = labels == k
-        best = (X[mine] @ bases[k]) @ bases[k].T
-        errors = np.linalg.norm(fitted[mine] - best, axis=1)
-        allowed = np.maximum(RIGHT * np.linalg.norm(best, axis=1), noise * np.sqrt(X.shape[1]))
-        right[mine] = errors < allowed
-    return right
+def run_decoys(X, fitted, propose, membership, propose_without, *, count, rng):
+    """Judge vectors that are odd but not damaged; returns them as trials.
+
+    A third have the values of a clean vector in any order, and are like nothing that the model
+    knows: those whose order is restored all the same are left out. A third are clean vectors that
+    deviate from what the model predicts (`fitted`) up to six times as much as they do. The rest
+    are clean vectors as they are, judged by a model that has seen none of those that are like
+    them: ``propose_without(rows)`` makes it.
+    """
+    part = count // 3
+    rows = _draw(len(X), 2 * part, rng)
+    truth = X[rows]
+    observed = rng.permuted(truth, axis=1)
+    factors = np.exp(rng.uniform(*np.log(_EXAGGERATION), size=(part, 1)))
+    observed[part:] = fitted[rows[part:]] + factors * (truth[part:] - fitted[rows[part:]])
+    truth[part:] = observed[part:]
+    judged = propose(observed, membership[rows])
+    decoys = Trials(rows, truth, observed, membership[rows], [], judged)
+    before, values, _ = decoys.squared_errors()
+    odd = ~((values < _RESTORED * before) & (before > 0))
+    unfamiliar = _unfamiliar(X, propose_without, count - 2 * part, rng)
+    return Trials.join([decoys.part(odd), *unfamiliar])
 
 
-def _fit(Y, labels, bases, noise, seed, n_jobs):
-    """Recover vectors in their subspaces: fits, expected relative errors, and whether found."""
-    fitted, expected, found = np.empty_like(Y), np.empty(len(Y)), np.empty(len(Y), dtype=bool)
-    zeros = np.zeros(Y.shape[1])
-    for k in np.unique(labels):
-        mine, basis = labels == k, bases[k]
-        coefficients = recover_everywhere(
-            Y[mine], [basis], [zeros], noise_scale=noise, max_starts=0, seed=seed, n_jobs=n_jobs
-        ).coefficients
-        evidence, residual = certify(
-            Y[mine], basis, zeros, zeros.astype(np.int64), coefficients, n_jobs=n_jobs
-        )
-        fitted[mine], found[mine] = coefficients @ basis.T, found_probability(evidence) > 0.5
-        expected[mine] = expected_error(residual, noise, fitted[mine], basis.shape[1])
-    return fitted, expected, found
+def _draw(n, count, rng):
+    """Numbers of `count` vectors out of n, each as often as any other."""
+    rounds = [rng.permutation(n) for _ in range(-(-count // n))]
+    return np.concatenate(rounds)[:count]
 
 
-def _curve(expected, right):
-    logs = np.log(expected)
-    centre, scale = logs.mean(), logs.std()
-    model = LogisticRegression(C=_PENALTY).fit(((logs - centre) / scale)[:, None], right)
-    slope, middle = float(model.coef_[0, 0] / scale), float(model.intercept_[0])
-    if slope >= 0.0:  # the expected error tells nothing: all are as likely as trials were right
-        return Accuracy(float(logit(right.mean())), 0.0)
-    return Accuracy(middle - slope * centre, slope)
+def _unfamiliar(X, propose_without, count, rng):
+    """Judge some vectors of every neighbourhood by a model fitted without it."""
+    filled = np.where(np.isnan(X), np.nanmean(X, axis=0), X) if np.isnan(X).any() else X
+    centred = filled - filled.mean(axis=0)
+    scores = centred @ principal_directions(centred, min(_DIMENSIONS, *X.shape)).T
+    groups = KMeans(min(_NEIGHBOURHOODS, len(X)), n_init=1, random_state=0).fit_predict(scores)
+    parts = []
+    for group in np.unique(groups):
+        own = np.flatnonzero(groups == group)
+        propose = propose_without(own)
+        if propose is not None:
+            own = rng.permutation(own)[: -(-count // _NEIGHBOURHOODS)]
+            unseen = Membership.none(len(own))
+            parts.append(Trials(own, X[own], X[own], unseen, [], propose(X[own], unseen)))
+    return parts
+
+
+def matching_shares(found, trials, *, nearest=3):
+    """True shares of the trials whose estimated share is nearest to each of the `found` ones.
+
+    The estimate is biased: values that moved to a place that suits them look in place.
+    """
+    if len(trials.shares) <= nearest:
+        return SHARES
+    distances = np.abs(found[:, None] - trials.judged.share)
+    return trials.shares[np.argsort(distances, axis=1)[:, :nearest]].ravel()
+
+
+def patterns_of(judged, rows, trials):
+    """Patterns in which the vectors `rows` seem to be damaged."""
+    patterns = []
+    for j in rows:
+        pattern = _pattern_of(judged.permutations[j].astype(np.int64), float(judged.share[j]))
+        if pattern is None:
+            patterns += scattered(matching_shares(judged.share[[j]], trials))
+        else:
+            patterns += [pattern] * 3
+    return patterns
+
+
+def _pattern_of(order, share):
+    """The window, swap or shift that a permutation looks like; None: scattered."""
+    places = np.flatnonzero(order != np.arange(len(order)))
+    if len(places) == 2:
+        return Pattern("swap", 2 / len(order))
+    if len(places) < 4:
+        return None
+    first, last = int(places[0]), int(places[-1]) + 1
+    length = last - first
+    if length > _DENSE * len(order) and len(places) < _DENSE * length:
+        return None
+    steps = (order[places] - places) % length
+    common = np.bincount(steps).argmax()
+    if np.mean(steps == common) > _AGREE:
+        by = int(-common if common <= length // 2 else length - common)
+        return Pattern("shift", share, first, last, by)
+    if len(places) < _DENSE * length or length > _DENSE * len(order):
+        return None
+    return Pattern("window", share, first, last)

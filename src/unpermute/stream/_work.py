@@ -22,6 +22,7 @@ __all__ = ["FindUnexplained", "Pick", "Repair", "examine", "fingerprint", "run_h
 _OF_TRAINING = (
     *("labels_", "outlier_mask_", "permutations_"),
     *("confidence_", "entry_confidence_", "status_"),
+    *("damage_probability_", "expected_error_", "certified_"),
 )
 
 
@@ -75,16 +76,13 @@ def examine(model, X, start=0):
             if not isinstance(model, PMSDR):
                 return Part(start, np.asarray(model.transform(X)))
             X = validate_vectors(model, X, reset=False, allow_nan=True)
-            mask, labels = model._nearest(X)
-            found = model._put_back(X, mask, labels)
+            found = model._examine(X)
     except ValueError as error:
         where = f"vectors {start} to {start + len(X) - 1} of the source were refused"
         raise ValueError(f"{where}: {error}") from error
-    certain = found.confidence >= model.min_confidence
-    status = np.where(mask, np.where(certain, "recovered", "uncertain"), "clean")
     # Half a row of the repaired vectors and less, instead of as much again.
     places = found.permutations.astype(np.min_scalar_type(-X.shape[1]))
-    return Part(start, found.X, found.labels, status, found.confidence, places)
+    return Part(start, found.X, found.labels, found.status, found.confidence, places)
 
 
 def lots_of(seed, start, count):

@@ -1,0 +1,120 @@
+"""Exact answers where the noise is low: the search of stage 4, in competition with the EM.
+
+The search finds coefficients and permutation together and certifies its answer. A certified answer
+takes the place of the EM's where the repaired vector is more likely as a clean one. Whether the
+search certifies anything at this noise, a few vectors tell first: where it does not, it costs much
+and helps nothing.
+"""
+
+import copy
+
+import numpy as np
+
+from unpermute.classify import recover_everywhere, starts_for
+from unpermute.pmsdr._judge import stand
+from unpermute.pmsdr._model import moved, value_density
+
+__all__ = ["Certifier"]
+
+# Vectors that tell whether the search certifies anything.
+_PILOT = 24
+# Relative increase of the gain that counts as an improvement.
+_WORTH_IT = 0.2
+# Random starts per vector of up to 100 entries and component.
+_STARTS = 2000
+# Share of the pilot that random starts must improve in addition, and share that is certified
+# without them from which the search is worth its certificates alone.
+_MANY_MORE, _MOST = 0.2, 0.5
+
+
+class Certifier:
+    """The search over the subspaces of a mixture.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    bases, offsets : list of ndarray
+        Of its components.
+    seed : int
+
+    Attributes
+    ----------
+    budget : int or None
+        Random starts per vector; None: the search is not used.
+    """
+
+    def __init__(self, mixture, bases, offsets, *, seed):
+        self.mixture, self.bases, self.offsets, self.seed = mixture, bases, offsets, seed
+        noises = [component.noise for component in mixture.components]
+        self.noise_scale = float(np.sqrt(np.median(noises)))
+        self.budget: int | None = None
+
+    def idle(self):
+        """A search that finds nothing."""
+        other = copy.copy(self)
+        other.budget = None
+        return other
+
+    def pilot(self, judged, Y, membership, n_jobs=None):
+        """Find out whether the search improves the vectors that the EM repaired worst, and how.
+
+        Without random starts it is cheap; they are used where they improve many more.
+        """
+        if any(basis.shape[1] >= len(basis) - 1 for basis in self.bases):
+            return  # any order fits a subspace that holds everything
+        worst = np.argsort(-judged.noise_after, kind="stable")[:_PILOT]
+        improved, certified = {}, {}
+        for budget in (0, _STARTS):
+            part = judged.part(worst)
+            self.budget = budget
+            self.improve(part, Y[worst], membership[worst], n_jobs=n_jobs)
+            certified[budget] = np.mean(part.certified)
+            improved[budget] = np.mean(part.gain > (1.0 + _WORTH_IT) * judged.gain[worst])
+        useful = improved[0] > 0 or certified[0] > _MOST
+        more = improved[_STARTS] - improved[0] > _MANY_MORE
+        self.budget = _STARTS if more else 0 if useful else None
+
+    def improve(self, judged, Y, membership, *, n_jobs=None):
+        """Enter certified answers that make the repaired vector more likely."""
+        if self.budget is None or len(Y) == 0:
+            return
+        found = self._search(Y, n_jobs)
+        rows = np.flatnonzero(found.certain)
+        for k in np.unique(found.labels[rows]):
+            own = rows[found.labels[rows] == k]
+            fitted = found.coefficients[own, : self.bases[k].shape[1]] @ self.bases[k].T
+            self._enter(judged, Y, own, k, fitted + self.offsets[k], membership, n_jobs)
+
+    def _search(self, Y, n_jobs):
+        return recover_everywhere(
+            Y, self.bases, self.offsets, noise_scale=self.noise_scale,
+            max_starts=starts_for(Y.shape[1], self.budget), seed=self.seed, n_jobs=n_jobs,
+        )  # fmt: skip
+
+    def _enter(self, judged, Y, rows, k, fitted, membership, n_jobs):
+        """Explain vectors from a fit that is known, and keep what makes them more likely."""
+        component, own = self.mixture.components[k], Y[rows]
+        spread = np.sqrt(component.noise * component.entry_noise)
+        start = (np.abs(own - fitted) < 3.0 * spread).astype(np.float32)
+        found = moved(
+            own[None], component.whole, component, value_density(own)[None], iterations=4,
+            anneal=0, steps=max(component.rank, 4), weights=start[None],
+        )  # fmt: skip
+        other = judged.part(rows)
+        other.component[:] = k
+        other.share[:] = found.share[0]
+        other.fitted[:], other.staying[:] = found.fitted[0], found.staying[0]
+        other.variance[:] = found.variance[0]
+        other.move_back(own)
+        before = judged.gain[rows]
+        likelihood, after = stand(
+            other.values, self.mixture, membership[rows], only=other.component, n_jobs=n_jobs
+        )
+        observed = judged.observed[rows]
+        other.gain[:] = likelihood[np.arange(len(rows)), k] - observed
+        other.noise_after[:] = after[np.arange(len(rows)), k]
+        better = other.gain > before
+        judged.replace(rows[better], other.part(better))
+        # The same values in the same places: the EM's answer is the one that is certified.
+        same = np.isclose(other.values, judged.values[rows], equal_nan=True).all(axis=1)
+        judged.certified[rows] = better | same

@@ -1,0 +1,260 @@
+"""From a matrix to a model that judges any vector: select, certify, try, decide.
+
+`learn_model` is the whole way; the :class:`CleanModel` that it returns examines training vectors by
+folds that they did not shape, and others as new ones, with one rule for both.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from unpermute.pmsdr._certify import Certifier
+from unpermute.pmsdr._decide import OUTPUTS, Rule, learn_rule
+from unpermute.pmsdr._judge import FULL, Membership, Mixture, judge
+from unpermute.pmsdr._mixture import fit_mixture
+from unpermute.pmsdr._put_back import Repaired
+from unpermute.pmsdr._select import Selector
+from unpermute.pmsdr._trial_report import TrialReport, report_trials
+from unpermute.pmsdr._trials import patterns_of, run_decoys, run_trials
+from unpermute.recover import entry_confidence
+
+__all__ = ["CleanModel", "learn_model"]
+
+# Random starts of the EM for vectors that look damaged; trials get the same.
+_EFFORT = replace(FULL, starts=12)
+_TRIALS, _DECOYS = 300, 240
+# Probability of damage from which a vector is flagged.
+_FLAGGED = 0.5
+# Scale of a t distribution with 4 degrees of freedom that is fitted to normal noise of variance 1.
+_NORMAL = 0.831
+# A mean that leaves the directions by more than this many times what noise explains is one of them.
+_OUTSIDE = 4.0
+
+
+@dataclass
+class CleanModel:
+    """A mixture of clean vectors, and how to judge vectors by it.
+
+    Attributes
+    ----------
+    unit : float
+        Typical size of an entry; vectors are divided by it.
+    mixture : Mixture
+    bases, offsets : list of ndarray
+        Of the subspaces, one per component.
+    certifier : Certifier
+    rule : Rule or None
+        None: nothing looks damaged, or trials do not show that repairs help.
+    cut : float
+        Gain above which a vector looks damaged.
+    members : Membership
+        Of the vectors that it was fitted to.
+    seed : int
+    """
+
+    unit: float
+    mixture: Mixture
+    bases: list[np.ndarray]
+    offsets: list[np.ndarray]
+    certifier: Certifier
+    cut: float
+    members: Membership
+    seed: int
+    rule: Rule | None = None
+    report: TrialReport | None = None
+
+    def propose(self, Y, membership=None, *, n_jobs=None):
+        """Best repairs of vectors in units of the model; returns a :class:`Judged`."""
+        membership = Membership.none(len(Y)) if membership is None else membership
+        judged = judge(Y, self.mixture, membership, FULL, n_jobs=n_jobs)
+        self.work_harder(judged, Y, np.flatnonzero(judged.gain > self.cut), membership, n_jobs)
+        return judged
+
+    def work_harder(self, judged, Y, rows, membership, n_jobs):
+        """Try random starts and the search on some vectors."""
+        if len(rows) == 0:
+            return
+        options = {"seed": self.seed, "n_jobs": n_jobs}
+        again = judge(Y[rows], self.mixture, membership[rows], _EFFORT, **options)
+        self.certifier.improve(again, Y[rows], membership[rows], n_jobs=n_jobs)
+        judged.replace(rows, again)
+
+    def examine(self, X, membership=None, *, output, min_confidence, count=None, n_jobs=None):
+        """Judge and repair vectors; returns a :class:`Repaired` and what was proposed."""
+        judged = self.propose(X / self.unit, membership, n_jobs=n_jobs)
+        return self.enter(X, judged, output, min_confidence, count)
+
+    def enter(self, X, judged, output, min_confidence, count=None):
+        """Decide about proposals and write the result."""
+        Y = X / self.unit
+        probability = self._damage_probability(judged, Y)
+        flags = probability >= _FLAGGED if count is None else _largest(judged.gain, count)
+        repaired = Repaired.untouched(X, np.where(flags, judged.component, judged.nearest))
+        repaired.damage_probability[:] = probability
+        rows = np.flatnonzero(flags)
+        confidence = {name: np.zeros(len(rows)) for name in OUTPUTS}
+        if self.rule is not None:
+            part = judged.part(rows)
+            confidence = {name: self.rule.confidence(part, Y[rows], name) for name in OUTPUTS}
+        repaired.confidence[:] = 1.0 - probability
+        repaired.confidence[rows] = confidence[output]
+        certain = confidence[output] >= min_confidence
+        repaired.status[rows] = np.where(certain, "recovered", "uncertain")
+        repaired.certified[rows] = judged.certified[rows]
+        repaired.expected_error[rows] = self._expected_error(judged, Y, rows, output)
+        changed = rows[certain]
+        repaired.permutations[changed] = judged.permutations[changed]
+        repaired.entry_confidence[rows] = entry_confidence(
+            Y[rows], judged.fitted[rows], judged.permutations[rows].astype(np.int64),
+            confidence[output], np.sqrt(judged.noise_after[rows]),
+        )  # fmt: skip
+        proposals = self._proposals(judged, rows, confidence)
+        written = changed if output != "subspace" else rows
+        repaired.X[written] = proposals[output][np.searchsorted(rows, written)]
+        return repaired, proposals
+
+    def _damage_probability(self, judged, Y):
+        return np.zeros(len(Y)) if self.rule is None else self.rule.damage_probability(judged, Y)
+
+    def is_damaged(self, judged, Y):
+        """Which vectors are flagged."""
+        return self._damage_probability(judged, Y) >= _FLAGGED
+
+    def noise_report(self):
+        """What a person may want to know of every component."""
+        report = []
+        for k, component in enumerate(self.mixture.components):
+            typical = np.sqrt(component.noise) * self.unit / _NORMAL
+            spread = typical * np.sqrt(component.entry_noise)
+            report.append(
+                {
+                    "rank": component.rank,
+                    "n_vectors": int(np.sum(self.members.labels == k)),
+                    "noise": float(typical),
+                    "smallest_of_an_entry": float(spread.min()),
+                    "largest_of_an_entry": float(spread.max()),
+                }
+            )
+        return report
+
+    def _proposals(self, judged, rows, confidence):
+        """What every flagged vector would become."""
+        made = {
+            "rows": rows,
+            "values": judged.values[rows] * self.unit,
+            "blend": judged.blend[rows] * self.unit,
+            "subspace": judged.fitted[rows] * self.unit,
+        }
+        return made | {f"confidence_{name}": confidence[name] for name in OUTPUTS}
+
+    def _expected_error(self, judged, Y, rows, output):
+        """Expected relative error of what is proposed."""
+        _, values, blend = judged.part(rows).expected_squares(Y[rows])
+        squares = values if output == "values" else blend
+        lengths = np.sqrt(np.nansum(Y[rows] ** 2, axis=1))
+        return np.sqrt(squares) / np.maximum(lengths, 1e-300)
+
+
+def learn_model(X, *, affine, seed, min_confidence, n_jobs=None):
+    """Learn the model of clean vectors of a matrix.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_vectors, n_features)
+        Vectors whose entries are not all equal; NaN where missing.
+    affine : bool
+        Whether subspaces have an offset.
+    seed : int
+    min_confidence : float
+        Confidence from which repairs are made.
+    n_jobs : int, default=None
+
+    Returns
+    -------
+    model : CleanModel or None
+        None if no majority of vectors fits together.
+    judged : Judged
+        The best repairs of these vectors.
+    """
+    unit = float(np.sqrt(np.nanmean(X**2))) or 1.0
+    Y = X / unit
+    selector = Selector(Y, seed=seed, n_jobs=n_jobs)
+    selection = selector.select()
+    if selection is None:
+        return None, None
+    bases, offsets = _subspaces(selection, affine)
+    certifier = Certifier(selection.mixture, bases, offsets, seed=seed)
+    model = CleanModel(
+        unit, selection.mixture, bases, [unit * offset for offset in offsets], certifier,
+        selection.cut, selection.membership, seed,
+    )  # fmt: skip
+    judged = selection.judged
+    rows = np.flatnonzero(selection.damaged)
+    model.work_harder(judged, Y, rows, selection.membership, n_jobs)
+    if len(rows) > 0:
+        part, members = judged.part(rows), selection.membership[rows]
+        certifier.pilot(part, Y[rows], members, n_jobs)
+        certifier.improve(part, Y[rows], members, n_jobs=n_jobs)
+        judged.replace(rows, part)
+        _learn_rule(
+            model, selection, Y, selector.filled, rows, min_confidence, selector.rng, n_jobs
+        )
+    return model, judged
+
+
+def _learn_rule(model, selection, Y, filled, rows, min_confidence, rng, n_jobs):
+    """Run trials and decoys; sets the rule and the report of the model."""
+    clean = np.flatnonzero(selection.clean)
+    members, vectors = selection.membership[clean], Y[clean]
+    patterns = patterns_of(selection.judged, rows, selection.trials)
+
+    def propose(Y, membership):
+        return model.propose(Y, membership, n_jobs=n_jobs)
+
+    def propose_without(some):
+        kept = np.setdiff1d(np.arange(len(clean)), some)
+        mixture, _ = fit_mixture(filled[clean[kept]], members.labels[kept], rounds=0)
+        if mixture is None:
+            return None
+        other = replace(model, mixture=mixture, certifier=model.certifier.idle())
+        return lambda Y, membership: other.propose(Y, membership, n_jobs=n_jobs)
+
+    trials = run_trials(vectors, propose, members, patterns, count=_TRIALS, rng=rng)
+    fitted = selection.judged.fitted[clean]
+    decoys = run_decoys(vectors, fitted, propose, members, propose_without, count=_DECOYS, rng=rng)
+    model.rule = learn_rule(
+        selection.judged.part(rows),
+        Y[rows],
+        model.cut,
+        selection.judged.gain[clean],
+        trials,
+        decoys,
+    )
+    model.report = report_trials(model.rule, trials, decoys, min_confidence)
+
+
+def _subspaces(selection, affine):
+    """Orthonormal bases and offsets of the components."""
+    bases, offsets = [], []
+    sizes = np.bincount(selection.labels[selection.clean], minlength=1)
+    for component, size in zip(selection.mixture.components, sizes, strict=True):
+        directions, mean = component.whole.directions[0].astype(float), component.whole.mean[0, 0]
+        outside = mean - directions.T @ (directions @ mean)
+        if affine:
+            bases.append(np.linalg.qr(directions.T)[0])
+            offsets.append(outside)
+            continue
+        explained = component.noise * len(mean) / max(size, 1)
+        if np.sum(outside**2) > _OUTSIDE * explained and component.rank < len(mean):
+            directions = np.vstack([directions, outside / np.linalg.norm(outside)])
+        bases.append(np.linalg.qr(directions.T)[0])
+        offsets.append(np.zeros(len(mean)))
+    return bases, offsets
+
+
+def _largest(gain, count):
+    """The `count` vectors with the largest gains."""
+    flags = np.zeros(len(gain), dtype=bool)
+    if count > 0:
+        flags[np.argsort(gain, kind="stable")[-count:]] = True
+    return flags

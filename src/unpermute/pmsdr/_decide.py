@@ -1,0 +1,288 @@
+r"""One decision: flagged if it looks damaged rather than odd, changed if trials show that it helps.
+
+A vector looks damaged if its repair gains more than a cut. It may be clean or odd all the same, and
+three things tell, all measured on this very matrix:
+
+1. **Decoys**, vectors that are odd but not damaged, against **trials**, clean vectors shuffled as
+   the damaged ones seem to be: a logistic regression over what is known of a repair. The share of
+   damaged vectors is adjusted until it explains those that look so (EM, Saerens et al. 2002).
+2. The **rank** among the trials: damaged vectors stand anywhere, others among the weakest.
+3. The **tail** of the gains of clean vectors, judged by folds that they did not shape.
+
+The odds of being undamaged add up. A second logistic regression, over trials alone, gives the
+probability that the repair of a damaged vector is closer to the truth. The confidence is the
+product of both probabilities.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, logit
+from sklearn.linear_model import LogisticRegression
+
+__all__ = ["OUTPUTS", "Rule", "learn_rule"]
+
+OUTPUTS = ("values", "blend", "subspace")
+# Fewer trials with a gain above the cut say nothing about repairs.
+_ENOUGH = 20
+# Quantile of the clean gains above which they have an exponential tail, of at least so many.
+_TAIL, _LEAST = 0.95, 5
+# Shape of the beta distribution of the ranks of undamaged vectors, and how many vectors of either
+# kind count as seen before any is.
+_WEAK = 0.1
+_DAMAGED_BEFORE, _FALSE_BEFORE = 1.0, 0.1
+# Inverse penalty: trials and decoys may be separable, and odds must stay finite.
+_PENALTY = 1.0
+
+
+@dataclass(frozen=True)
+class Odds:
+    """Logistic probability over standardised features.
+
+    Attributes
+    ----------
+    centre, scale, slopes : ndarray of shape (n_known,)
+    intercept : float
+    """
+
+    centre: np.ndarray
+    scale: np.ndarray
+    slopes: np.ndarray
+    intercept: float
+
+    def __call__(self, known):
+        """Log-odds of vectors of which these features are known."""
+        return ((known - self.centre) / self.scale) @ self.slopes + self.intercept
+
+
+@dataclass(frozen=True)
+class Tail:
+    """Gains of clean vectors against those of trials, on a logarithmic scale.
+
+    Attributes
+    ----------
+    start, scale, count : float
+        So many clean vectors lie above the start, fewer by a factor e with every scale.
+    tried : ndarray
+        Logarithms of the gains of trials.
+    width : float
+        Of the kernel that smooths them.
+    """
+
+    start: float
+    scale: float
+    count: float
+    tried: np.ndarray
+    width: float
+
+    @classmethod
+    def of(cls, clean, tried):
+        """Tail of the largest gains of clean vectors; those without any gain do not count."""
+        clean, tried = (np.log1p(np.maximum(gain, 0.0)) for gain in (clean, tried))
+        most = max(int((1.0 - _TAIL) * len(clean)), _LEAST)
+        top = np.sort(clean[clean > 0.0])[-most:]
+        start = float(top[0]) if len(top) else 0.0
+        scale = float(np.mean(top - start)) if len(top) > 1 else 1.0
+        lower, upper = np.quantile(tried, [0.25, 0.75])
+        width = max((upper - lower) / 1.35 * len(tried) ** -0.2, 0.05)
+        return cls(start, max(scale, 0.05), float(len(top)), tried, width)
+
+    def log_odds(self, gain):
+        """Clean vectors expected per damaged one at a gain, as a logarithm."""
+        logs = np.log1p(np.maximum(gain, 0.0))
+        clean = (
+            np.log(self.count / self.scale + 1e-12)
+            - np.maximum(logs - self.start, 0.0) / self.scale
+        )
+        # Beyond most trials damaged vectors are rare too, but not for that more likely clean.
+        places = np.minimum(logs, np.quantile(self.tried, 0.9))
+        distances = (places[:, None] - self.tried) / self.width
+        density = np.exp(-0.5 * distances**2).mean(axis=1) / (self.width * np.sqrt(2 * np.pi))
+        return clean - np.log(density + 1e-6)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Where vectors stand among the trials: damaged ones anywhere, others among the weakest.
+
+    Whatever makes an undamaged vector look damaged, it gains less by its repair than shuffled ones
+    do, or is expected to improve less. Its rank among the trials, by the lower of the two, is near
+    0, where that of a damaged vector is uniform.
+
+    Attributes
+    ----------
+    gains, scores, lower : ndarray
+        Of the trials, sorted: gains, expected improvements, and the lower of the two ranks.
+    share : float
+        Share of damaged vectors among those that look damaged.
+    """
+
+    gains: np.ndarray
+    scores: np.ndarray
+    lower: np.ndarray
+    share: float = 1.0
+
+    @classmethod
+    def of(cls, tried, known):
+        """Ranks among trials, and the share of damaged ones among vectors of which is `known`."""
+        gains, scores = np.sort(tried[:, 0]), np.sort(tried[:, 2])
+        ranks = cls(gains, scores, np.linspace(0.0, 1.0, len(tried)))
+        ranks = cls(gains, scores, np.sort(ranks._lower(tried)))
+        false, share = ranks._false_density(known), 0.5
+        for _ in range(1000):
+            expected = np.sum(share / (share + (1.0 - share) * false))
+            following = (expected + _DAMAGED_BEFORE) / (
+                len(known) + _DAMAGED_BEFORE + _FALSE_BEFORE
+            )
+            if abs(following - share) < 1e-6:
+                break
+            share = following
+        return cls(gains, scores, ranks.lower, float(share))
+
+    def log_odds(self, known):
+        """Undamaged vectors expected per damaged one, as a logarithm."""
+        return np.log((1.0 - self.share) / self.share * self._false_density(known))
+
+    def _lower(self, known):
+        gains = np.searchsorted(self.gains, known[:, 0]) / len(self.gains)
+        return np.minimum(gains, np.searchsorted(self.scores, known[:, 2]) / len(self.scores))
+
+    def _false_density(self, known):
+        """Density of the rank of an undamaged vector: a beta distribution that is high near 0."""
+        rank = (np.searchsorted(self.lower, self._lower(known)) + 0.5) / (len(self.lower) + 1.0)
+        return _WEAK * rank ** (_WEAK - 1.0)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How what is known of a repair becomes probabilities.
+
+    Attributes
+    ----------
+    cut : float
+        Gain above which a vector looks damaged.
+    damaged : Odds
+        Damaged rather than odd, given that it looks damaged.
+    ranks : Ranks
+        Where it stands among the trials.
+    tail : Tail
+        Clean rather than damaged, by the gain.
+    n_damaged : float
+        Expected number of damaged vectors.
+    proven : float
+        Probability that a certified repair is right, by trials and decoys.
+    closer : dict of str to Odds
+        Closer to the truth after the repair, given that it is damaged; for every output.
+    """
+
+    cut: float
+    damaged: Odds
+    ranks: Ranks
+    tail: Tail
+    n_damaged: float
+    proven: float
+    closer: dict[str, Odds]
+
+    def damage_probability(self, judged, Y):
+        """Probability that vectors are damaged."""
+        probability, rows = np.zeros(len(Y)), np.flatnonzero(judged.gain > self.cut)
+        known = known_of(judged.part(rows), Y[rows])
+        clean = self.tail.log_odds(judged.gain[rows]) - np.log(self.n_damaged)
+        others = np.logaddexp(self.ranks.log_odds(known), clean)
+        probability[rows] = expit(-np.logaddexp(-self.damaged(known), others))
+        return np.where(judged.certified, np.maximum(probability, self.proven), probability)
+
+    def confidence(self, judged, Y, output):
+        """Probability that the proposed repair is closer to the truth than what was observed."""
+        probability = self.damage_probability(judged, Y)
+        rows = np.flatnonzero(judged.gain > self.cut)
+        probability[rows] *= expit(self.closer[output](known_of(judged.part(rows), Y[rows])))
+        return np.where(judged.certified, np.maximum(probability, self.proven), probability)
+
+
+def known_of(judged, Y):
+    """What is known of repairs, one row each, on scales on which it is roughly normal."""
+    left, values, blend = judged.expected_squares(Y)
+    evidence = judged.evidence(Y)
+    return np.column_stack(
+        [
+            np.log1p(np.maximum(judged.gain, 0.0)),
+            np.sign(evidence) * np.log1p(np.abs(evidence)),
+            np.log((left + 1e-300) / (values + 1e-300)),
+            np.log((left + 1e-300) / (blend + 1e-300)),
+            np.log(judged.noise_after + 1e-300),
+        ]
+    )
+
+
+def learn_rule(judged, Y, cut, clean, trials, decoys):
+    """Learn the rule.
+
+    Parameters
+    ----------
+    judged : Judged
+        Of the vectors that look damaged.
+    Y : ndarray of shape (n_damaged, n_features)
+        These vectors.
+    cut : float
+        Gain above which a vector looks damaged.
+    clean : ndarray
+        Gains of clean vectors, judged by folds that they did not shape.
+    trials, decoys : Trials
+
+    Returns
+    -------
+    Rule or None
+        None if too few trials look damaged.
+    """
+    found = trials.judged.gain > cut
+    if found.sum() < _ENOUGH:
+        return None
+    tried = known_of(trials.judged.part(found), trials.observed[found])
+    looks = decoys.judged.gain > cut
+    odd = known_of(decoys.judged.part(looks), decoys.observed[looks])
+    kinds = np.repeat([1, 0], [len(tried), len(odd)])
+    damaged = _fit(np.vstack([tried, odd]), kinds)
+    known = known_of(judged, Y)
+    damaged = _shift(damaged, known, len(tried), len(odd), looks.mean())
+    n_damaged = max(float(expit(damaged(known)).sum()), 1.0)
+    tail = Tail.of(clean, trials.judged.gain[found])
+    errors = trials.squared_errors()
+    proven, wrong = trials.judged.certified & (errors[1] < errors[0]), decoys.judged.certified
+    certified = trials.judged.certified.sum() + wrong.sum()
+    closer = {}
+    for output, after in zip(OUTPUTS, (*errors[1:], errors[2]), strict=True):
+        closer[output] = _fit(tried, (after < errors[0])[found].astype(int))
+    share = (proven.sum() + 0.5) / (certified + 1.0)
+    return Rule(cut, damaged, Ranks.of(tried, known), tail, n_damaged, float(share), closer)
+
+
+def _fit(known, outcome):
+    """Logistic regression; one outcome of the other kind is added where all agree."""
+    centre, scale = known.mean(axis=0), known.std(axis=0) + 1e-12
+    n, total = len(outcome), outcome.sum()
+    if total in (0, n):
+        share = (total + 0.5) / (n + 1.0)
+        return Odds(centre, scale, np.zeros(known.shape[1]), float(logit(share)))
+    model = LogisticRegression(C=_PENALTY).fit((known - centre) / scale, outcome)
+    return Odds(centre, scale, model.coef_[0], float(model.intercept_[0]))
+
+
+def _shift(odds, known, n_trials, n_decoys, look_alike):
+    """Adjust the odds to the share of damaged vectors among those that look so.
+
+    Before any is seen, one damaged vector is expected, and one odd one, of which the share
+    `look_alike` looks damaged.
+    """
+    if n_decoys == 0 or len(known) == 0:
+        return odds
+    logs = odds(known) - np.log(n_trials / n_decoys)
+    share = 0.5
+    for _ in range(1000):
+        expected = expit(logs + logit(share)).sum()
+        following = (expected + 1.0) / (len(known) + 1.0 + look_alike)
+        if abs(following - share) < 1e-6:
+            break
+        share = following
+    intercept = odds.intercept - np.log(n_trials / n_decoys) + float(logit(share))
+    return Odds(odds.centre, odds.scale, odds.slopes, intercept)

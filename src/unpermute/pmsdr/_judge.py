@@ -1,0 +1,335 @@
+r"""One rule for training and new vectors: what a repair gains under a model they did not shape.
+
+Every vector gets its best repair: the component and the in-place probabilities that explain it best
+by entries that moved, and its values sorted into the places that are probably wrong. The **gain**
+is the log pseudo-likelihood of the repaired vector less that of the observed one, both with nothing
+moved: about 0 for clean vectors, whatever their own noise, and large where a repair helps.
+"""
+
+import math
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numba import njit
+
+from unpermute.numerics.parallel import map_blocks
+from unpermute.numerics.permutations import match_values
+from unpermute.pmsdr._model import Component, View, in_place, moved, pad, value_density
+
+__all__ = ["FAST", "FULL", "Effort", "Judged", "Membership", "Mixture", "judge", "stand"]
+
+# Entries that are worked on at once: the arrays of one step then stay in the cache.
+_BLOCK = 200_000
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard repairs are looked for."""
+
+    iterations: int
+    anneal: int
+    steps: int
+    starts: int = 0
+
+
+# While the clean vectors are being found, and once they are.
+FAST = Effort(iterations=12, anneal=8, steps=3)
+FULL = Effort(iterations=22, anneal=12, steps=4)
+# A random start: enough entries to determine the scores count, the others hardly.
+_START = Effort(iterations=18, anneal=8, steps=4)
+_TRUSTED, _DISTRUSTED = np.float32(0.9), np.float32(0.02)
+# Longer vectors settle without random starts, and ranks above this share of the entries with none.
+_LONG, _HIGH_RANK = 400, 0.25
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Components and the logarithms of their shares."""
+
+    components: list[Component]
+    log_shares: np.ndarray
+
+
+@dataclass(frozen=True)
+class Membership:
+    """The component that every vector helped to shape, and its fold there; −1: none.
+
+    Attributes
+    ----------
+    labels, folds : ndarray of int of shape (n_vectors,)
+    """
+
+    labels: np.ndarray
+    folds: np.ndarray
+
+    @classmethod
+    def none(cls, n_vectors):
+        """Vectors that the model has not seen."""
+        return cls(np.full(n_vectors, -1), np.full(n_vectors, -1))
+
+    @classmethod
+    def of(cls, mixture, labels):
+        """Members of a mixture that was fitted to these labels."""
+        folds = np.full(len(labels), -1)
+        for k, component in enumerate(mixture.components):
+            folds[labels == k] = component.folds
+        return cls(labels, folds)
+
+    def __getitem__(self, rows):
+        return Membership(self.labels[rows], self.folds[rows])
+
+
+@dataclass
+class Judged:
+    """Best repairs of vectors, one row each.
+
+    Attributes
+    ----------
+    gain : ndarray
+        Log pseudo-likelihood of the repaired less that of the observed vector.
+    observed : ndarray
+        Log pseudo-likelihood of the observed one.
+    likelihood : ndarray
+        Log-likelihood of the better of both explanations.
+    component : ndarray of int
+        Component of the repaired vector.
+    nearest : ndarray of int
+        Component of the vector as it stands.
+    noise, noise_after : ndarray
+        Squared noise scale of the vector as it stands, and of the repaired one.
+    share : ndarray
+        Share of the entries that moved.
+    certified : ndarray of bool
+        Whether the search has proven the order.
+    fitted, staying, variance : ndarray of shape (n_vectors, n_features)
+        Predicted entries, probabilities of being in place, variances of the prediction.
+    permutations : ndarray of int of shape (n_vectors, n_features)
+    values, blend : ndarray of shape (n_vectors, n_features)
+        The observed values moved; observed and predicted ones weighed.
+    """
+
+    gain: np.ndarray
+    observed: np.ndarray
+    likelihood: np.ndarray
+    component: np.ndarray
+    nearest: np.ndarray
+    noise: np.ndarray
+    noise_after: np.ndarray
+    share: np.ndarray
+    certified: np.ndarray
+    fitted: np.ndarray
+    staying: np.ndarray
+    variance: np.ndarray
+    permutations: np.ndarray
+    values: np.ndarray
+    blend: np.ndarray
+
+    def replace(self, rows, other):
+        """Enter better answers for some rows."""
+        for field in fields(self):
+            getattr(self, field.name)[rows] = getattr(other, field.name)
+
+    def part(self, rows):
+        """Some rows."""
+        return Judged(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+
+    @classmethod
+    def join(cls, parts):
+        """All rows of several."""
+        names = [field.name for field in fields(cls)]
+        return cls(**{name: np.concatenate([getattr(p, name) for p in parts]) for name in names})
+
+    def move_back(self, Y):
+        """Sort the values of every vector into the places where they are probably wrong."""
+        n, n_features = Y.shape
+        kind = np.int16 if n_features <= np.iinfo(np.int16).max else np.int32
+        self.permutations = np.tile(np.arange(n_features, dtype=kind), (n, 1))
+        away, missing = self.staying < 0.5, np.isnan(Y).any(axis=1)
+        _sort_into(Y, self.fitted, away & ~missing[:, None], self.permutations)
+        for j in np.flatnonzero(missing):
+            places = np.flatnonzero(away[j] | np.isnan(Y[j]))
+            if len(places) > 1:
+                own = Y[j, places][None], self.fitted[j, places][None].astype(float)
+                order = match_values(*own, noise_scale=np.sqrt(np.median(self.variance[j])))[0][0]
+                self.permutations[j, places] = places[order]
+        self.values = np.take_along_axis(Y, self.permutations.astype(np.int64), axis=1)
+        observed = np.where(np.isnan(Y), self.fitted, Y)
+        self.blend = self.staying * observed + (1.0 - self.staying) * self.fitted
+        self.blend[np.isnan(Y)] = np.nan
+
+    def evidence(self, Y):
+        """The gain less the logarithm of how many arrangements there were to choose from."""
+        return self.gain - _log_arrangements(Y, self.fitted, self.variance, self.permutations)
+
+    def expected_squares(self, Y):
+        """Expected squared errors of leaving a vector, of its values moved, and of the blend."""
+        away, change = 1.0 - self.staying, np.nan_to_num(Y - self.fitted) ** 2
+        left = np.sum(away * (change + self.variance), axis=1)
+        blend = np.sum(self.staying * away * change + away * self.variance, axis=1)
+        shift = np.nan_to_num(Y - self.values) ** 2
+        misfit = np.nan_to_num(self.values - self.fitted) ** 2
+        values = np.sum(self.staying * shift + away * (misfit + self.variance), axis=1)
+        return left, values, blend
+
+
+def stand(Y, mixture, membership, *, only=None, n_jobs=None):
+    """Judge vectors as they stand by every component, or `only` by one of their own.
+
+    Returns
+    -------
+    likelihood, noise : ndarray of shape (n_vectors, n_components)
+        Log-likelihood with the share of the component, and squared noise; −inf where not judged.
+    """
+    shape = len(Y), len(mixture.components)
+    likelihood, noise = np.full(shape, -np.inf), np.full(shape, np.inf)
+    for k, component in enumerate(mixture.components):
+
+        def work(rows, view, k=k, component=component):
+            found, own = in_place(Y[rows], view, component)
+            likelihood[rows, k], noise[rows, k] = found + mixture.log_shares[k], own
+
+        chosen = np.arange(len(Y)) if only is None else np.flatnonzero(only == k)
+        _for_blocks(work, component, membership, k, chosen, Y.shape[1], n_jobs)
+    return likelihood, noise
+
+
+def judge(Y, mixture, membership, effort, *, seed=0, n_jobs=None):
+    """Find the best repair of every vector, and what it gains; returns a :class:`Judged`.
+
+    A vector is treated as if it were alone. `membership` says by which folds it is judged.
+    """
+    likelihood, noise = stand(Y, mixture, membership, n_jobs=n_jobs)
+    nearest = likelihood.argmax(axis=1)
+    every = np.arange(len(Y))
+    judged = _best_explanation(Y, mixture, membership, effort, seed, n_jobs)
+    judged.nearest, judged.noise = nearest, noise[every, nearest]
+    judged.likelihood = np.maximum(judged.likelihood, likelihood[every, nearest])
+    judged.move_back(Y)
+    repaired, after = stand(
+        judged.values, mixture, membership, only=judged.component, n_jobs=n_jobs
+    )
+    judged.noise_after = after[every, judged.component]
+    judged.observed = likelihood[every, nearest]
+    judged.gain = repaired[every, judged.component] - judged.observed
+    return judged
+
+
+def _best_explanation(Y, mixture, membership, effort, seed, n_jobs):
+    """The component and in-place probabilities that explain every vector best."""
+    n, n_features = Y.shape
+    density = value_density(Y)
+    best = np.full(n, -np.inf)
+    zeros, numbers, floats = np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(Y.shape, np.float32)
+    judged = Judged(
+        gain=zeros, observed=zeros, likelihood=best, component=numbers, nearest=numbers,
+        noise=zeros, noise_after=zeros, share=zeros.copy(), certified=np.zeros(n, dtype=bool),
+        fitted=floats, staying=np.ones_like(floats), variance=floats.copy(),
+        permutations=numbers, values=floats, blend=floats,
+    )  # fmt: skip
+    rng = np.random.default_rng(seed)
+    starts = effort.starts if n_features <= _LONG else 0
+    for start in range(starts + 1):
+        options = effort if start == 0 else _START
+        for k, component in enumerate(mixture.components):
+            first = None
+            if start > 0:
+                if component.rank > _HIGH_RANK * n_features:
+                    continue
+                first = _random_start(component.rank, n_features, rng)
+
+            def work(rows, view, k=k, component=component, options=options, first=first):
+                weights = None if first is None else np.broadcast_to(first, Y[rows].shape)
+                found = moved(
+                    Y[rows], view, component, density[rows], iterations=options.iterations,
+                    anneal=options.anneal, steps=options.steps, weights=weights,
+                )  # fmt: skip
+                total = found.likelihood + mixture.log_shares[k]
+                better = total > best[rows]
+                chosen = rows[better]
+                best[chosen] = total[better]
+                judged.component[chosen] = k
+                judged.share[chosen] = found.share[better]
+                judged.fitted[chosen] = found.fitted[better]
+                judged.staying[chosen] = found.staying[better]
+                judged.variance[chosen] = found.variance[better]
+
+            _for_blocks(work, component, membership, k, np.arange(n), n_features, n_jobs)
+    return judged
+
+
+def _random_start(rank, n_features, rng):
+    """Weights of a start, the same for all vectors: none depends on its company."""
+    weights = np.full(n_features, _DISTRUSTED, np.float32)
+    count = min(n_features // 2, max(3 * rank, 8))
+    weights[rng.choice(n_features, count, replace=False)] = _TRUSTED
+    return weights
+
+
+def _for_blocks(work, component, membership, k, chosen, n_features, n_jobs):
+    """Call ``work(rows, view)`` for blocks of the chosen vectors, each with its own view."""
+    if len(chosen) == 0:
+        return
+    tasks = []
+    folds = np.where(membership.labels[chosen] == k, membership.folds[chosen], -1)
+    strangers = chosen[folds < 0]
+    if len(strangers) > 0:
+        tasks.append((strangers[None], component.whole))
+    present = np.unique(folds[folds >= 0])
+    if len(present) > 0:
+        rows, _ = pad([chosen[folds == f] for f in present])
+        held_out = component.held_out
+        tasks.append((rows, View(held_out.mean[present], held_out.directions[present])))
+    blocks = []
+    for rows, view in tasks:
+        size = max(_BLOCK // (len(rows) * n_features), 1)
+        blocks += [(rows[:, i : i + size], view) for i in range(0, rows.shape[1], size)]
+
+    def run(start, stop):
+        for rows, view in blocks[start:stop]:
+            work(rows, view)
+
+    map_blocks(run, len(blocks), block=1, stage="judge", n_jobs=n_jobs)
+
+
+@njit(cache=True, nogil=True)
+def _sort_into(Y, fitted, away, permutations):
+    """Match sorted values to sorted predictions among the places `away`; writes the last."""
+    for j in range(len(Y)):
+        places = np.flatnonzero(away[j])
+        if len(places) > 1:
+            wanted = np.argsort(fitted[j][places], kind="mergesort")
+            offered = np.argsort(Y[j][places], kind="mergesort")
+            for i in range(len(places)):
+                permutations[j, places[wanted[i]]] = places[offered[i]]
+
+
+@njit(cache=True, nogil=True)
+def _log_arrangements(Y, fitted, variance, permutations):
+    """Logarithm of the number of arrangements that a repair was chosen from, ties counted once.
+
+    There are C(M, k) sets of k moved places. Of the k values, those within the noise of what is
+    predicted for a place would have done as well there as the one that it got.
+    """
+    n, n_features = Y.shape
+    cost = np.zeros(n)
+    for j in range(n):
+        k = 0
+        places = np.empty(n_features, dtype=np.int64)
+        for i in range(n_features):
+            if permutations[j, i] != i:
+                places[k] = i
+                k += 1
+        total = math.lgamma(n_features + 1.0) - math.lgamma(k + 1.0)
+        total -= math.lgamma(n_features - k + 1.0)
+        for a in range(k):
+            i = places[a]
+            f, v = fitted[j, i], max(2.0 * variance[j, i], 1e-300)
+            own = (Y[j, permutations[j, i]] - f) ** 2 / v
+            as_good = 0.0
+            for b in range(k):
+                other = (Y[j, places[b]] - f) ** 2 / v
+                if other == other and own == own:
+                    as_good += math.exp(min(own - other, 0.0))
+            total += math.log(k / max(as_good, 1.0))
+        cost[j] = total
+    return cost

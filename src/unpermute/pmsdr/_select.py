@@ -1,0 +1,428 @@
+"""Which vectors are clean: fit the model to them, judge all, and select again until they stay.
+
+The first selection is robust: the third of the vectors with the least noise relative to their
+variance. It grows by a cut between what clean vectors and shuffled copies of them show. The number
+of components is chosen once the clean vectors are known, and groups of vectors that fit each other
+as well as clean ones do, but were left out by the start, are taken back.
+"""
+
+import logging
+from dataclasses import dataclass
+
+import numpy as np
+
+from unpermute.cluster import ElasticNetSubspaceClustering
+from unpermute.detect import SelfRepresentationDetector
+from unpermute.numerics.robust_subspace import unit_rows
+from unpermute.pmsdr._judge import FAST, FULL, Judged, Membership, Mixture, judge, stand
+from unpermute.pmsdr._mixture import fit_mixture
+from unpermute.pmsdr._model import fit_component, in_place, pad
+from unpermute.pmsdr._number import Graphs, choose_number
+from unpermute.pmsdr._trials import SHARES, Trials, matching_shares, run_trials, scattered, shuffle
+
+__all__ = ["Selection", "select"]
+
+logger = logging.getLogger("unpermute")
+
+# Entries that are looked at while the clean vectors are being found.
+_ENTRIES = 400
+# Share of the vectors that the start trusts; fewer than this share are no majority to learn from.
+_TRUSTED, _LEAST = 0.35, 0.1
+_FEWEST = 10
+# Trials per round.
+_TRIALS = 120
+# A clean vector that is cut away weighs as much as so many missed ones: while selecting, at last.
+_COST, _LAST_COST = 2.0, 5.0
+_MOST_COMPONENTS = 10
+# Nats by which the vectors of two components may on the average be less likely under one.
+_LESS_LIKELY = 2.0
+# Interquartile ranges beyond the upper quartile from which a value is far out (Tukey).
+_FAR_OUT = 3.0
+
+
+@dataclass
+class Selection:
+    """Clean vectors, the mixture fitted to them, and how all vectors were judged by it.
+
+    Attributes
+    ----------
+    mixture : Mixture
+    clean : ndarray of bool of shape (n_vectors,)
+        The vectors that the mixture was fitted to.
+    labels : ndarray of int of shape (n_vectors,)
+        Their components; −1 for the others.
+    membership : Membership
+    judged : Judged
+        All vectors.
+    trials : Trials
+        Clean ones, shuffled.
+    cut : float
+        Gain above which a vector looks damaged.
+    """
+
+    mixture: Mixture
+    clean: np.ndarray
+    labels: np.ndarray
+    membership: Membership
+    judged: Judged
+    trials: Trials
+    cut: float
+
+    @property
+    def damaged(self):
+        """Which vectors look damaged."""
+        return self.judged.gain > self.cut
+
+
+class Selector:
+    """The work on one matrix.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_vectors, n_features)
+        The observed vectors; NaN where missing.
+    n_components : int or None
+        Number of components, if given.
+    rank : int or None
+        Their rank, if given.
+    centred : bool
+        Whether components have a mean.
+    seed : int
+    n_jobs : int or None
+    """
+
+    def __init__(self, X, *, n_components=None, rank=None, centred=True, seed=0, n_jobs=None):
+        self.X, self.n_components = X, n_components
+        self.options = {"rank": rank, "centred": centred}
+        self.seed, self.n_jobs = seed, n_jobs
+        self.rng = np.random.default_rng(seed)
+        n_features = X.shape[1]
+        self.columns = np.sort(self.rng.permutation(n_features)[:_ENTRIES])
+        self.filled = _fill(X)
+
+    def select(self):
+        """Return the :class:`Selection`, or None if no majority of vectors fits together."""
+        narrow = self.X[:, self.columns], self.filled[:, self.columns]
+        clean = self._start(*narrow)
+        one = np.zeros(len(clean), dtype=np.int64)
+        selection = self._settle(*narrow, clean, one, rounds=6)
+        if self.n_components != 1:
+            selection = self._more_likely(selection, self._from_representation(*narrow))
+            if selection is not None:
+                selection = self._divide(*narrow, selection)
+                selection = self._take_back(*narrow, selection)
+        if selection is None:
+            return None
+        selection = self._merge(*narrow, selection)
+        labels = np.where(
+            selection.clean & (selection.labels < 0), selection.judged.component, selection.labels
+        )
+        patterns = self._patterns(selection)
+        return self._settle(
+            self.X, self.filled, selection.clean, labels, rounds=3, effort=FULL,
+            patterns=patterns, cost=_LAST_COST,
+        )  # fmt: skip
+
+    def _start(self, X, filled):
+        """Vectors with little noise for their variance, by views that they did not shape."""
+        clean, variance = np.ones(len(X), dtype=bool), np.nanvar(X, axis=1) + 1e-300
+        for step in range(4):
+            component = fit_component(filled[clean], **self.options)
+            members = np.flatnonzero(clean)
+            noise = np.empty(len(X))
+            rows = _by_fold(component)
+            noise[members[rows]] = in_place(X[members[rows]], component.held_out, component)[1]
+            if not clean.all():
+                others = in_place(X[~clean][None], component.whole, component)[1]
+                noise[~clean] = others[0]
+            ratio = noise / variance
+            if step == 0:
+                selected = ratio <= np.quantile(ratio, _TRUSTED)
+            else:
+                copies, _ = shuffle(X[members], scattered(SHARES), self.rng)
+                own = np.empty(len(members))
+                own[rows] = in_place(copies[rows], component.held_out, component)[1]
+                limit = _cut(np.log(ratio[clean]), np.log(own / variance[members]), _COST)
+                selected = np.log(ratio) <= limit
+            if selected.sum() < max(_FEWEST, 0.2 * len(X)) or np.array_equal(selected, clean):
+                break
+            clean = selected
+        return clean
+
+    def _from_representation(self, X, filled):
+        """Start from the vectors that represent each other, in the groups that this shows."""
+        mask = SelfRepresentationDetector(n_jobs=self.n_jobs).fit_predict(filled) == -1
+        clean = ~mask
+        if clean.sum() < max(_FEWEST, _LEAST * len(X)):
+            return None
+        clusterer = ElasticNetSubspaceClustering(random_state=self.seed, n_jobs=self.n_jobs)
+        own = clusterer.fit_predict(unit_rows(filled[clean]))
+        if own.max() < 1:
+            return None
+        labels = np.full(len(X), -1)
+        labels[clean] = own
+        for k in range(own.max() + 1):
+            group = np.flatnonzero(labels == k)
+            if len(group) >= 2 * _FEWEST:
+                labels[group[~self._start(X[group], filled[group])]] = -1
+        return self._settle(X, filled, labels >= 0, labels, rounds=4)
+
+    @staticmethod
+    def _more_likely(one, other):
+        """The selection under which the vectors are clearly more likely, the first if neither."""
+        if one is None or other is None:
+            return one or other
+        change = other.judged.likelihood - one.judged.likelihood
+        error = change.std() / np.sqrt(len(change))
+        logger.debug("select: %.1f ± %.1f nats a vector by representation", change.mean(), error)
+        return other if change.mean() > 2 * error else one
+
+    def _settle(
+        self, X, filled, clean, labels, *, rounds, effort=FAST, patterns=None, cost=_COST
+    ):  # fmt: skip
+        """Fit the clean vectors, judge all, cut; until nothing changes."""
+        patterns = scattered(SHARES) if patterns is None else patterns
+        seen: list[np.ndarray] = []
+        for step in range(rounds):
+            several = len(np.unique(labels[clean])) > 1
+            mixture, own = fit_mixture(
+                filled[clean], labels[clean], rounds=2 if several else 0, **self.options
+            )
+            if mixture is None:
+                return None
+            labels = np.full(len(X), -1)
+            labels[clean] = own
+            membership = Membership.of(mixture, labels)
+            judged = judge(X, mixture, membership, effort, n_jobs=self.n_jobs)
+
+            def propose(Y, members, mixture=mixture):
+                return judge(Y, mixture, members, effort, n_jobs=self.n_jobs)
+
+            trials = run_trials(
+                X[clean], propose, membership[np.flatnonzero(clean)], patterns,
+                count=min(_TRIALS, int(clean.sum())), rng=self.rng,
+            )  # fmt: skip
+            gain = np.log1p(np.maximum(judged.gain, 0.0))
+            tried = np.log1p(np.maximum(trials.judged.gain, 0.0))
+            cut = float(np.expm1(_cut(gain[clean], tried, cost)))
+            selection = Selection(mixture, clean, labels, membership, judged, trials, cut)
+            selected = ~selection.damaged & self._quiet(X, selection)
+            logger.debug(
+                "select: %d components of ranks %s, %d of %d vectors clean, %d trials missed",
+                len(mixture.components), [c.rank for c in mixture.components], selected.sum(),
+                len(X), int(np.sum(trials.judged.gain <= cut)),
+            )  # fmt: skip
+            if selected.sum() < max(_FEWEST, _LEAST * len(X)):
+                return None
+            if step == rounds - 1 or any(np.array_equal(selected, s) for s in [clean, *seen]):
+                break
+            seen.append(selected)
+            patterns = self._patterns(selection)
+            clean = selected
+            labels = np.where(clean, judged.nearest, -1)
+        return selection
+
+    @staticmethod
+    def _quiet(X, selection):
+        """Vectors with no more noise, for their variance, than clean ones as against shuffled ones.
+
+        Where a shuffled vector cannot be repaired, no gain shows it, but it must not shape the fit.
+        """
+        ratio = np.log(selection.judged.noise) - np.log(np.nanvar(X, axis=1) + 1e-300)
+        trials = selection.trials
+        tried = np.log(trials.judged.noise) - np.log(np.nanvar(trials.observed, axis=1) + 1e-300)
+        limit = _cut(ratio[selection.clean], tried, _COST)
+        quiet = ratio[selection.clean & (ratio <= limit)]
+        if len(quiet) == 0:
+            return np.ones(len(X), dtype=bool)
+        lower, upper = np.quantile(quiet, [0.25, 0.75])
+        return ratio <= max(limit, upper + _FAR_OUT * (upper - lower))
+
+    def _patterns(self, selection):
+        damaged = selection.damaged
+        if damaged.sum() < 5:
+            return scattered(SHARES)
+        return scattered(matching_shares(selection.judged.share[damaged], selection.trials))
+
+    def _divide(self, X, filled, selection):
+        """Take more components where repairs of held-out vectors say so."""
+        for _ in range(2):
+            clean = selection.clean
+            labels = selection.labels[clean]
+            present, patterns = len(selection.mixture.components), self._patterns(selection)
+            most = _MOST_COMPONENTS if present == 1 else present + 3
+            candidate = choose_number(
+                filled[clean], labels, patterns, most=most, seed=self.seed, n_jobs=self.n_jobs,
+                **self.options,
+            )  # fmt: skip
+            if candidate is None:
+                break
+            count, graph = candidate
+            graphs = Graphs(filled[clean], fit_component(filled[clean]), seed=self.seed)
+            _, own = fit_mixture(
+                filled[clean], graphs.partitions(count)[graph], rounds=3, **self.options
+            )
+            labels = np.full(len(X), -1)
+            labels[clean] = own
+            divided = self._settle(X, filled, clean, labels, rounds=4, patterns=patterns)
+            if divided is None or not _repairs_better(divided, selection):
+                break
+            selection = divided
+        return selection
+
+    def _merge(self, X, filled, selection):
+        """Join components that are one: together they need no more directions.
+
+        Nor must the vectors be much less likely under a component that is fitted to both.
+        """
+        likelihood, _ = stand(X, selection.mixture, selection.membership, n_jobs=self.n_jobs)
+        ranks = [component.rank for component in selection.mixture.components]
+        labels = selection.labels.copy()
+        k = 0
+        while k < len(ranks):
+            pairs = [(k, j) for j in range(len(ranks)) if j != k and np.any(labels == j)]
+            if np.any(labels == k) and pairs:
+                means = [likelihood[labels == k, j].mean() for _, j in pairs]
+                nearest = pairs[int(np.argmax(means))][1]
+                both = np.flatnonzero((labels == k) | (labels == nearest))
+                rank, own = self._as_one(X[both], filled[both])
+                own += np.log(len(both) / len(X))
+                change = np.mean(own - likelihood[both, labels[both]])
+                if rank <= max(ranks[k], ranks[nearest]) and change > -_LESS_LIKELY:
+                    labels[both], likelihood[both, nearest] = nearest, own
+                    ranks[nearest] = rank
+                    k = -1  # what was too different before may now fit
+            k += 1
+        if np.array_equal(labels, selection.labels):
+            return selection
+        merged = self._settle(
+            X, filled, selection.clean, labels, rounds=2, patterns=self._patterns(selection)
+        )
+        return selection if merged is None else merged
+
+    def _as_one(self, X, filled):
+        """Rank of a component fitted to vectors, and their held-out likelihood."""
+        component = fit_component(filled, **self.options)
+        rows, likelihood = _by_fold(component), np.empty(len(X))
+        likelihood[rows] = in_place(X[rows], component.held_out, component)[0]
+        return component.rank, likelihood
+
+    def _take_back(self, X, filled, selection):
+        """Add clean components that the start left out."""
+        groups = _lost_groups(X, filled, selection, self.rng)
+        if not groups:
+            return selection
+        labels, clean = np.where(selection.clean, selection.labels, -1), selection.clean.copy()
+        for k, rows in enumerate(groups):
+            labels[rows] = len(selection.mixture.components) + k
+            clean[rows] = True
+        found = self._settle(X, filled, clean, labels, rounds=4, patterns=self._patterns(selection))
+        rows = np.concatenate(groups)
+        if found is None or found.clean[rows].mean() < 0.7:
+            return selection
+        return found if found.clean.sum() >= selection.clean.sum() else selection
+
+
+def select(X, **options):
+    """Return the :class:`Selection` of a matrix; see :class:`Selector` for the options."""
+    return Selector(X, **options).select()
+
+
+def _fill(X):
+    """Missing entries replaced by the mean of their place."""
+    missing = np.isnan(X)
+    if not missing.any():
+        return X
+    count = np.maximum(np.sum(~missing, axis=0), 1)
+    return np.where(missing, np.nansum(X, axis=0) / count, X)
+
+
+def _by_fold(component):
+    """Members of every fold, padded to one array."""
+    return pad([np.flatnonzero(component.folds == f) for f in range(component.folds.max() + 1)])[0]
+
+
+def _cut(clean, shuffled, cost):
+    """Threshold with the least weighed share of errors; in the middle of the widest gap of ties."""
+    values = np.unique(np.concatenate([clean, shuffled]))
+    if len(values) < 2:
+        return np.inf
+    middles = (values[1:] + values[:-1]) / 2
+    false = 1.0 - np.searchsorted(np.sort(clean), middles, side="right") / len(clean)
+    missed = np.searchsorted(np.sort(shuffled), middles, side="right") / len(shuffled)
+    risk = cost * false + missed
+    ties = np.flatnonzero(risk <= risk.min() + 1e-12)
+    return float(middles[ties[np.argmax(np.diff(values)[ties])]])
+
+
+def _repairs_better(new, old):
+    """Whether trials of the same vectors end with smaller errors under the new mixture."""
+    errors = []
+    for selection in (new, old):
+        _, values, blend = selection.trials.squared_errors()
+        total = values + blend
+        errors.append((total.mean(), np.mean(np.log(total + 1e-300))))
+    (new_mean, new_log), (old_mean, old_log) = errors
+    return new_mean <= old_mean and new_log <= old_log - 0.1
+
+
+def _lost_groups(X, filled, selection, rng, *, attempts=8, small=12):
+    """Groups of vectors that look damaged, but fit each other as clean ones do.
+
+    Their noise relative to their variance, held out, is that of clean vectors, and that of their
+    shuffled copies is not.
+    """
+    variance = np.nanvar(X, axis=1) + 1e-300
+    typical = (selection.judged.noise / variance)[selection.clean]
+    limit = 1.25 * np.quantile(typical, 0.95)
+    rest, tried = np.flatnonzero(~selection.clean), set()
+    groups: list[np.ndarray] = []
+    for _ in range(attempts):
+        rest = np.setdiff1d(rest, np.concatenate(groups)) if groups else rest
+        if len(rest) < small + 4:
+            break
+        Z = filled[rest] - filled[selection.clean].mean(axis=0)
+        Z /= np.linalg.norm(Z, axis=1, keepdims=True) + 1e-300
+        likeness = np.abs(Z @ Z.T)
+        np.fill_diagonal(likeness, 0.0)
+        near = np.argsort(-likeness, axis=1)[:, :small]
+        score = np.take_along_axis(likeness, near, axis=1).mean(axis=1)
+        score[[k for k, j in enumerate(rest) if j in tried]] = -1.0
+        first = int(score.argmax())
+        if score[first] < 0:
+            break
+        tried.add(int(rest[first]))
+        group = _grow(
+            X[rest], filled[rest], variance[rest], np.r_[first, near[first]], limit, small
+        )
+        if group is not None and _is_ordered(
+            filled[rest[group]], variance[rest[group]], limit, rng
+        ):
+            groups.append(rest[group])
+    return groups
+
+
+def _grow(X, filled, variance, group, limit, small):
+    """Vectors that fit a component grown from a few; None if they are too few."""
+    for step in range(8):
+        component = fit_component(filled[group])
+        noise = in_place(X[None], component.whole, component)[1][0]
+        rows = _by_fold(component)
+        noise[group[rows]] = in_place(X[group[rows]], component.held_out, component)[1]
+        ratio = noise / variance
+        loose = 8 if step < 4 else 1
+        count = int(np.sum(ratio <= loose * limit))
+        grown = np.argsort(ratio)[: max(small, count)]
+        if step >= 4 and (count < small or set(grown) == set(group)):
+            break
+        group = grown
+    return np.flatnonzero(ratio <= limit) if count >= small else None
+
+
+def _is_ordered(X, variance, limit, rng):
+    """Whether shuffled copies of the vectors fit them worse than they fit each other."""
+    component = fit_component(X)
+    copies, _ = shuffle(X, scattered([0.3]), rng)
+    rows = _by_fold(component)
+    noise = in_place(copies[rows], component.held_out, component)[1]
+    return np.mean(noise / variance[rows] > limit) > 0.8

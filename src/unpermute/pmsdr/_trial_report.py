@@ -1,0 +1,98 @@
+"""What the trials of a fit say, for a person to read."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from unpermute.pmsdr._decide import OUTPUTS
+
+__all__ = ["TrialReport", "report_trials"]
+
+_BINS = 10
+
+
+@dataclass
+class TrialReport:
+    """How the confidence was measured.
+
+    Attributes
+    ----------
+    n_trials : int
+        Clean vectors that were shuffled and repaired.
+    patterns : dict of str to int
+        How they were shuffled.
+    found : float
+        Share of them that looked damaged.
+    closer : dict of str to float
+        Share of those found whose repair was closer to the truth, for every output.
+    sure : dict of str to float
+        Share of those found whose confidence reached `min_confidence`.
+    n_decoys, decoys_found : int
+        Odd but undamaged vectors that were judged, and how many of them looked damaged.
+    reliability : list of tuple (confidence, share closer, number)
+        Of trials and decoys with output "values", in bins of the confidence.
+    abstained : bool
+        Whether vectors look damaged but none was changed, or no model was found.
+    reason : str
+        Why, in a sentence; empty if it did not abstain.
+    """
+
+    n_trials: int = 0
+    patterns: dict[str, int] = field(default_factory=dict)
+    found: float = float("nan")
+    closer: dict[str, float] = field(default_factory=dict)
+    sure: dict[str, float] = field(default_factory=dict)
+    n_decoys: int = 0
+    decoys_found: int = 0
+    reliability: list[tuple[float, float, int]] = field(default_factory=list)
+    abstained: bool = False
+    reason: str = ""
+
+    def __str__(self):
+        if self.n_trials == 0:
+            return self.reason or "No vector looks shuffled, so no trials were run."
+        kinds = ", ".join(f"{count} {kind}" for kind, count in self.patterns.items())
+        lines = [
+            f"{self.n_trials} clean vectors shuffled ({kinds}); {self.found:.0%} were found.",
+            *(
+                f"{name}: {self.closer[name]:.1%} of those found were closer to the truth after"
+                f" the repair; {self.sure[name]:.1%} reached the minimum confidence."
+                for name in self.closer
+            ),
+            f"{self.n_decoys} odd but undamaged vectors; {self.decoys_found} looked damaged.",
+        ]
+        return "\n".join(lines + ([self.reason] if self.reason else []))
+
+
+def report_trials(rule, trials, decoys, min_confidence):
+    """Sum up trials and decoys; `rule` may be None."""
+    kinds = Counter(pattern.kind for pattern in trials.patterns)
+    report = TrialReport(n_trials=len(trials.rows), patterns=dict(kinds), n_decoys=len(decoys.rows))
+    if rule is None:
+        return report
+    found = trials.judged.gain > rule.cut
+    report.found = float(found.mean())
+    report.decoys_found = int(np.sum(decoys.judged.gain > rule.cut))
+    before, values, blend = trials.squared_errors()
+    for name, after in zip(OUTPUTS, (values, blend, blend), strict=True):
+        closer = after < before
+        confidence = rule.confidence(trials.judged, trials.observed, name)
+        report.closer[name] = float(closer[found].mean())
+        report.sure[name] = float(np.mean(confidence[found] >= min_confidence))
+        if name == "values":
+            odd = rule.confidence(decoys.judged, decoys.observed, name)
+            looks = decoys.judged.gain > rule.cut
+            outcome = np.concatenate([closer[found], np.zeros(looks.sum(), dtype=bool)])
+            report.reliability = _bins(np.concatenate([confidence[found], odd[looks]]), outcome)
+    return report
+
+
+def _bins(confidence, closer):
+    """Mean confidence, share of successes and number in every bin that is not empty."""
+    places = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
+    bins = []
+    for place in np.unique(places):
+        own = places == place
+        bins.append((float(confidence[own].mean()), float(closer[own].mean()), int(own.sum())))
+    return bins
