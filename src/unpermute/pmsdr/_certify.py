@@ -6,8 +6,6 @@ search certifies anything at this noise, a few vectors tell first: where it does
 and helps nothing.
 """
 
-import copy
-
 import numpy as np
 
 from unpermute.classify import recover_everywhere, starts_for
@@ -48,12 +46,6 @@ class Certifier:
         noises = [component.noise for component in mixture.components]
         self.noise_scale = float(np.sqrt(np.median(noises)))
         self.budget: int | None = None
-
-    def idle(self):
-        """A search that finds nothing."""
-        other = copy.copy(self)
-        other.budget = None
-        return other
 
     def pilot(self, judged, Y, membership, n_jobs=None):
         """Find out whether the search improves the vectors that the EM repaired worst, and how.

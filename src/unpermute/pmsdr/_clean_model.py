@@ -11,18 +11,17 @@ import numpy as np
 from unpermute.pmsdr._certify import Certifier
 from unpermute.pmsdr._decide import OUTPUTS, Rule, learn_rule
 from unpermute.pmsdr._judge import FULL, Membership, Mixture, judge
-from unpermute.pmsdr._mixture import fit_mixture
 from unpermute.pmsdr._put_back import Repaired
 from unpermute.pmsdr._select import Selector
 from unpermute.pmsdr._trial_report import TrialReport, report_trials
-from unpermute.pmsdr._trials import patterns_of, run_decoys, run_trials
+from unpermute.pmsdr._trials import patterns_of, run_trials
 from unpermute.recover import entry_confidence
 
 __all__ = ["CleanModel", "learn_model"]
 
 # Random starts of the EM for vectors that look damaged; trials get the same.
 _EFFORT = replace(FULL, starts=12)
-_TRIALS, _DECOYS = 300, 240
+_TRIALS = 300
 # Probability of damage from which a vector is flagged.
 _FLAGGED = 0.5
 # Scale of a t distribution with 4 degrees of freedom that is fitted to normal noise of variance 1.
@@ -196,14 +195,12 @@ def learn_model(X, *, affine, seed, min_confidence, n_jobs=None):
         certifier.pilot(part, Y[rows], members, n_jobs)
         certifier.improve(part, Y[rows], members, n_jobs=n_jobs)
         judged.replace(rows, part)
-        _learn_rule(
-            model, selection, Y, selector.filled, rows, min_confidence, selector.rng, n_jobs
-        )
+        _learn_rule(model, selection, Y, rows, min_confidence, selector.rng, n_jobs)
     return model, judged
 
 
-def _learn_rule(model, selection, Y, filled, rows, min_confidence, rng, n_jobs):
-    """Run trials and decoys; sets the rule and the report of the model."""
+def _learn_rule(model, selection, Y, rows, min_confidence, rng, n_jobs):
+    """Run trials; sets the rule and the report of the model."""
     clean = np.flatnonzero(selection.clean)
     members, vectors = selection.membership[clean], Y[clean]
     patterns = patterns_of(selection.judged, rows, selection.trials)
@@ -211,26 +208,10 @@ def _learn_rule(model, selection, Y, filled, rows, min_confidence, rng, n_jobs):
     def propose(Y, membership):
         return model.propose(Y, membership, n_jobs=n_jobs)
 
-    def propose_without(some):
-        kept = np.setdiff1d(np.arange(len(clean)), some)
-        mixture, _ = fit_mixture(filled[clean[kept]], members.labels[kept], rounds=0)
-        if mixture is None:
-            return None
-        other = replace(model, mixture=mixture, certifier=model.certifier.idle())
-        return lambda Y, membership: other.propose(Y, membership, n_jobs=n_jobs)
-
     trials = run_trials(vectors, propose, members, patterns, count=_TRIALS, rng=rng)
-    fitted = selection.judged.fitted[clean]
-    decoys = run_decoys(vectors, fitted, propose, members, propose_without, count=_DECOYS, rng=rng)
-    model.rule = learn_rule(
-        selection.judged.part(rows),
-        Y[rows],
-        model.cut,
-        selection.judged.gain[clean],
-        trials,
-        decoys,
-    )
-    model.report = report_trials(model.rule, trials, decoys, min_confidence)
+    gains = selection.judged.gain[clean]
+    model.rule = learn_rule(selection.judged.part(rows), Y[rows], model.cut, gains, trials)
+    model.report = report_trials(model.rule, trials, min_confidence)
 
 
 def _subspaces(selection, affine):

@@ -1,17 +1,15 @@
 r"""One decision: flagged if it looks damaged rather than odd, changed if trials show that it helps.
 
 A vector looks damaged if its repair gains more than a cut. It may be clean or odd all the same, and
-three things tell, all measured on this very matrix:
+two things tell, both measured on this very matrix:
 
-1. **Decoys**, vectors that are odd but not damaged, against **trials**, clean vectors shuffled as
-   the damaged ones seem to be: a logistic regression over what is known of a repair. The share of
-   damaged vectors is adjusted until it explains those that look so (EM, Saerens et al. 2002).
-2. The **rank** among the trials: damaged vectors stand anywhere, others among the weakest.
-3. The **tail** of the gains of clean vectors, judged by folds that they did not shape.
+1. The **rank** among the trials, clean vectors shuffled as the damaged ones seem to be: damaged
+   vectors stand anywhere, others among the weakest. Their share is adjusted until it explains all
+   vectors that look damaged (EM).
+2. The **tail** of the gains of clean vectors, judged by folds that they did not shape.
 
-The odds of being undamaged add up. A second logistic regression, over trials alone, gives the
-probability that the repair of a damaged vector is closer to the truth. The confidence is the
-product of both probabilities.
+The odds of being undamaged add up. A logistic regression over the trials gives the probability that
+the repair of a damaged vector is closer to the truth. The confidence is the product of both.
 """
 
 from dataclasses import dataclass
@@ -29,9 +27,9 @@ _ENOUGH = 20
 _TAIL, _LEAST = 0.95, 5
 # Shape of the beta distribution of the ranks of undamaged vectors, and how many vectors of either
 # kind count as seen before any is.
-_WEAK = 0.1
+_WEAK = 0.07
 _DAMAGED_BEFORE, _FALSE_BEFORE = 1.0, 0.1
-# Inverse penalty: trials and decoys may be separable, and odds must stay finite.
+# Inverse penalty: successes and failures may be separable, and odds must stay finite.
 _PENALTY = 1.0
 
 
@@ -161,8 +159,6 @@ class Rule:
     ----------
     cut : float
         Gain above which a vector looks damaged.
-    damaged : Odds
-        Damaged rather than odd, given that it looks damaged.
     ranks : Ranks
         Where it stands among the trials.
     tail : Tail
@@ -170,13 +166,12 @@ class Rule:
     n_damaged : float
         Expected number of damaged vectors.
     proven : float
-        Probability that a certified repair is right, by trials and decoys.
+        Probability that a certified repair is right, by trials.
     closer : dict of str to Odds
         Closer to the truth after the repair, given that it is damaged; for every output.
     """
 
     cut: float
-    damaged: Odds
     ranks: Ranks
     tail: Tail
     n_damaged: float
@@ -188,16 +183,20 @@ class Rule:
         probability, rows = np.zeros(len(Y)), np.flatnonzero(judged.gain > self.cut)
         known = known_of(judged.part(rows), Y[rows])
         clean = self.tail.log_odds(judged.gain[rows]) - np.log(self.n_damaged)
-        others = np.logaddexp(self.ranks.log_odds(known), clean)
-        probability[rows] = expit(-np.logaddexp(-self.damaged(known), others))
-        return np.where(judged.certified, np.maximum(probability, self.proven), probability)
+        # A certified order is no accident, however weak the vector is among the trials.
+        odd, proven = self.ranks.log_odds(known), -logit(self.proven)
+        odd = np.where(judged.certified[rows], np.minimum(odd, proven), odd)
+        probability[rows] = expit(-np.logaddexp(odd, clean))
+        return probability
 
     def confidence(self, judged, Y, output):
         """Probability that the proposed repair is closer to the truth than what was observed."""
         probability = self.damage_probability(judged, Y)
         rows = np.flatnonzero(judged.gain > self.cut)
-        probability[rows] *= expit(self.closer[output](known_of(judged.part(rows), Y[rows])))
-        return np.where(judged.certified, np.maximum(probability, self.proven), probability)
+        closer = expit(self.closer[output](known_of(judged.part(rows), Y[rows])))
+        proven = np.maximum(closer, self.proven)
+        probability[rows] *= np.where(judged.certified[rows], proven, closer)
+        return probability
 
 
 def known_of(judged, Y):
@@ -215,7 +214,7 @@ def known_of(judged, Y):
     )
 
 
-def learn_rule(judged, Y, cut, clean, trials, decoys):
+def learn_rule(judged, Y, cut, clean, trials):
     """Learn the rule.
 
     Parameters
@@ -228,7 +227,7 @@ def learn_rule(judged, Y, cut, clean, trials, decoys):
         Gain above which a vector looks damaged.
     clean : ndarray
         Gains of clean vectors, judged by folds that they did not shape.
-    trials, decoys : Trials
+    trials : Trials
 
     Returns
     -------
@@ -239,26 +238,21 @@ def learn_rule(judged, Y, cut, clean, trials, decoys):
     if found.sum() < _ENOUGH:
         return None
     tried = known_of(trials.judged.part(found), trials.observed[found])
-    looks = decoys.judged.gain > cut
-    odd = known_of(decoys.judged.part(looks), decoys.observed[looks])
-    kinds = np.repeat([1, 0], [len(tried), len(odd)])
-    damaged = _fit(np.vstack([tried, odd]), kinds)
-    known = known_of(judged, Y)
-    damaged = _shift(damaged, known, len(tried), len(odd), looks.mean())
-    n_damaged = max(float(expit(damaged(known)).sum()), 1.0)
+    ranks = Ranks.of(tried, known_of(judged, Y))
+    n_damaged = max(ranks.share * len(Y), 1.0)
     tail = Tail.of(clean, trials.judged.gain[found])
     errors = trials.squared_errors()
-    proven, wrong = trials.judged.certified & (errors[1] < errors[0]), decoys.judged.certified
-    certified = trials.judged.certified.sum() + wrong.sum()
     closer = {}
     for output, after in zip(OUTPUTS, (*errors[1:], errors[2]), strict=True):
         closer[output] = _fit(tried, (after < errors[0])[found].astype(int))
-    share = (proven.sum() + 0.5) / (certified + 1.0)
-    return Rule(cut, damaged, Ranks.of(tried, known), tail, n_damaged, float(share), closer)
+    certified = trials.judged.certified
+    right = np.sum(certified & (errors[1] < errors[0]))
+    proven = (right + 0.5) / (certified.sum() + 1.0)
+    return Rule(cut, ranks, tail, n_damaged, float(proven), closer)
 
 
 def _fit(known, outcome):
-    """Logistic regression; one outcome of the other kind is added where all agree."""
+    """Logistic regression; where all outcomes agree, as if half of one had been different."""
     centre, scale = known.mean(axis=0), known.std(axis=0) + 1e-12
     n, total = len(outcome), outcome.sum()
     if total in (0, n):
@@ -266,23 +260,3 @@ def _fit(known, outcome):
         return Odds(centre, scale, np.zeros(known.shape[1]), float(logit(share)))
     model = LogisticRegression(C=_PENALTY).fit((known - centre) / scale, outcome)
     return Odds(centre, scale, model.coef_[0], float(model.intercept_[0]))
-
-
-def _shift(odds, known, n_trials, n_decoys, look_alike):
-    """Adjust the odds to the share of damaged vectors among those that look so.
-
-    Before any is seen, one damaged vector is expected, and one odd one, of which the share
-    `look_alike` looks damaged.
-    """
-    if n_decoys == 0 or len(known) == 0:
-        return odds
-    logs = odds(known) - np.log(n_trials / n_decoys)
-    share = 0.5
-    for _ in range(1000):
-        expected = expit(logs + logit(share)).sum()
-        following = (expected + 1.0) / (len(known) + 1.0 + look_alike)
-        if abs(following - share) < 1e-6:
-            break
-        share = following
-    intercept = odds.intercept - np.log(n_trials / n_decoys) + float(logit(share))
-    return Odds(odds.centre, odds.scale, odds.slopes, intercept)

@@ -28,10 +28,8 @@ class TrialReport:
         Share of those found whose repair was closer to the truth, for every output.
     sure : dict of str to float
         Share of those found whose confidence reached `min_confidence`.
-    n_decoys, decoys_found : int
-        Odd but undamaged vectors that were judged, and how many of them looked damaged.
     reliability : list of tuple (confidence, share closer, number)
-        Of trials and decoys with output "values", in bins of the confidence.
+        Of the trials with output "values", in bins of the confidence.
     abstained : bool
         Whether vectors look damaged but none was changed, or no model was found.
     reason : str
@@ -43,8 +41,6 @@ class TrialReport:
     found: float = float("nan")
     closer: dict[str, float] = field(default_factory=dict)
     sure: dict[str, float] = field(default_factory=dict)
-    n_decoys: int = 0
-    decoys_found: int = 0
     reliability: list[tuple[float, float, int]] = field(default_factory=list)
     abstained: bool = False
     reason: str = ""
@@ -60,20 +56,18 @@ class TrialReport:
                 f" the repair; {self.sure[name]:.1%} reached the minimum confidence."
                 for name in self.closer
             ),
-            f"{self.n_decoys} odd but undamaged vectors; {self.decoys_found} looked damaged.",
         ]
         return "\n".join(lines + ([self.reason] if self.reason else []))
 
 
-def report_trials(rule, trials, decoys, min_confidence):
-    """Sum up trials and decoys; `rule` may be None."""
+def report_trials(rule, trials, min_confidence):
+    """Sum up trials; `rule` may be None."""
     kinds = Counter(pattern.kind for pattern in trials.patterns)
-    report = TrialReport(n_trials=len(trials.rows), patterns=dict(kinds), n_decoys=len(decoys.rows))
+    report = TrialReport(n_trials=len(trials.rows), patterns=dict(kinds))
     if rule is None:
         return report
     found = trials.judged.gain > rule.cut
     report.found = float(found.mean())
-    report.decoys_found = int(np.sum(decoys.judged.gain > rule.cut))
     before, values, blend = trials.squared_errors()
     for name, after in zip(OUTPUTS, (values, blend, blend), strict=True):
         closer = after < before
@@ -81,10 +75,7 @@ def report_trials(rule, trials, decoys, min_confidence):
         report.closer[name] = float(closer[found].mean())
         report.sure[name] = float(np.mean(confidence[found] >= min_confidence))
         if name == "values":
-            odd = rule.confidence(decoys.judged, decoys.observed, name)
-            looks = decoys.judged.gain > rule.cut
-            outcome = np.concatenate([closer[found], np.zeros(looks.sum(), dtype=bool)])
-            report.reliability = _bins(np.concatenate([confidence[found], odd[looks]]), outcome)
+            report.reliability = _bins(confidence[found], closer[found])
     return report
 
 

@@ -7,10 +7,8 @@ only source of confidence: how often a repair with such a score is closer to the
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.cluster import KMeans
 
 from unpermute.pmsdr._judge import Judged, Membership
-from unpermute.pmsdr._model import principal_directions
 
 __all__ = [
     "SHARES",
@@ -18,7 +16,6 @@ __all__ = [
     "Trials",
     "matching_shares",
     "patterns_of",
-    "run_decoys",
     "run_trials",
 ]
 
@@ -27,11 +24,6 @@ SHARES = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
 # Moved entries that fill so much of the stretch between first and last are a window; rotations of
 # which so many agree are one shift.
 _DENSE, _AGREE = 0.6, 0.6
-# Neighbourhoods that are left out of the model in turn, found in so many dimensions.
-_NEIGHBOURHOODS, _DIMENSIONS = 6, 10
-# Factors by which deviations are exaggerated in decoys, and the share of the squared error that a
-# restored one keeps at most.
-_EXAGGERATION, _RESTORED = (1.5, 6.0), 0.5
 
 
 @dataclass(frozen=True)
@@ -97,31 +89,6 @@ class Trials:
         versions = self.observed, self.judged.values, self.judged.blend
         return tuple(np.nansum((version - self.truth) ** 2, axis=1) for version in versions)
 
-    def part(self, rows):
-        """Some trials."""
-        arrays = self.rows[rows], self.truth[rows], self.observed[rows], self.membership[rows]
-        patterns = (
-            [self.patterns[i] for i in np.arange(len(self.patterns))[rows]]
-            if (self.patterns)
-            else []
-        )
-        return Trials(*arrays, patterns, self.judged.part(rows))
-
-    @classmethod
-    def join(cls, parts):
-        """Several as one."""
-        rows, truth, observed = (
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("rows", "truth", "observed")
-        )
-        labels, folds = (
-            np.concatenate([getattr(part.membership, name) for part in parts])
-            for name in ("labels", "folds")
-        )
-        patterns = [pattern for part in parts for pattern in part.patterns]
-        judged = Judged.join([part.judged for part in parts])
-        return cls(rows, truth, observed, Membership(labels, folds), patterns, judged)
-
     @property
     def shares(self):
         """Share of the entries that moved in every trial."""
@@ -166,51 +133,10 @@ def run_trials(X, propose, membership, patterns, *, count, rng):
     return Trials(rows, truth, observed, membership[rows], drawn, judged)
 
 
-def run_decoys(X, fitted, propose, membership, propose_without, *, count, rng):
-    """Judge vectors that are odd but not damaged; returns them as trials.
-
-    A third have the values of a clean vector in any order, and are like nothing that the model
-    knows: those whose order is restored all the same are left out. A third are clean vectors that
-    deviate from what the model predicts (`fitted`) up to six times as much as they do. The rest
-    are clean vectors as they are, judged by a model that has seen none of those that are like
-    them: ``propose_without(rows)`` makes it.
-    """
-    part = count // 3
-    rows = _draw(len(X), 2 * part, rng)
-    truth = X[rows]
-    observed = rng.permuted(truth, axis=1)
-    factors = np.exp(rng.uniform(*np.log(_EXAGGERATION), size=(part, 1)))
-    observed[part:] = fitted[rows[part:]] + factors * (truth[part:] - fitted[rows[part:]])
-    truth[part:] = observed[part:]
-    judged = propose(observed, membership[rows])
-    decoys = Trials(rows, truth, observed, membership[rows], [], judged)
-    before, values, _ = decoys.squared_errors()
-    odd = ~((values < _RESTORED * before) & (before > 0))
-    unfamiliar = _unfamiliar(X, propose_without, count - 2 * part, rng)
-    return Trials.join([decoys.part(odd), *unfamiliar])
-
-
 def _draw(n, count, rng):
     """Numbers of `count` vectors out of n, each as often as any other."""
     rounds = [rng.permutation(n) for _ in range(-(-count // n))]
     return np.concatenate(rounds)[:count]
-
-
-def _unfamiliar(X, propose_without, count, rng):
-    """Judge some vectors of every neighbourhood by a model fitted without it."""
-    filled = np.where(np.isnan(X), np.nanmean(X, axis=0), X) if np.isnan(X).any() else X
-    centred = filled - filled.mean(axis=0)
-    scores = centred @ principal_directions(centred, min(_DIMENSIONS, *X.shape)).T
-    groups = KMeans(min(_NEIGHBOURHOODS, len(X)), n_init=1, random_state=0).fit_predict(scores)
-    parts = []
-    for group in np.unique(groups):
-        own = np.flatnonzero(groups == group)
-        propose = propose_without(own)
-        if propose is not None:
-            own = rng.permutation(own)[: -(-count // _NEIGHBOURHOODS)]
-            unseen = Membership.none(len(own))
-            parts.append(Trials(own, X[own], X[own], unseen, [], propose(X[own], unseen)))
-    return parts
 
 
 def matching_shares(found, trials, *, nearest=3):

@@ -1,0 +1,308 @@
+"""The model of clean vectors: its likelihoods, trials, decisions, and that it does no harm."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import gammaln
+from sklearn.datasets import load_digits, load_iris
+
+from unpermute import PMSDR
+from unpermute.datasets import make_permuted_subspaces
+from unpermute.metrics import recovery_error
+from unpermute.pmsdr._decide import Ranks, Tail
+from unpermute.pmsdr._judge import FULL, Membership, Mixture, _log_arrangements, judge
+from unpermute.pmsdr._model import (
+    _leave_one_out,
+    _posterior,
+    fit_component,
+    in_place,
+    value_density,
+)
+from unpermute.pmsdr._trials import Pattern, _pattern_of
+
+
+def low_rank(seed, n=120, n_features=30, rank=4, noise=0.05):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, n_features))
+    return X + noise * rng.normal(size=X.shape)
+
+
+def one_component(X):
+    component = fit_component(X)
+    mixture = Mixture([component], np.zeros(1))
+    return mixture, Membership.of(mixture, np.zeros(len(X), dtype=np.int64))
+
+
+def test_posterior_is_that_of_a_dense_solve(rng):
+    Z, V = rng.normal(size=(7, 12)), np.linalg.qr(rng.normal(size=(12, 3)))[0].T
+    weights, precision = rng.uniform(0.1, 2.0, size=Z.shape), np.array([0.5, 1.0, 2.0])
+    scores, fitted = _posterior(Z, weights, V, precision, steps=3)
+    for j, z in enumerate(Z):
+        system = np.diag(precision) + V @ np.diag(weights[j]) @ V.T
+        exact = np.linalg.solve(system, V @ (weights[j] * z))
+        np.testing.assert_allclose(scores[j], exact, rtol=1e-8)
+        np.testing.assert_allclose(fitted[j], exact @ V, rtol=1e-8)
+
+
+def test_entry_is_predicted_from_the_others(rng):
+    """With one direction the leverage formula is exact."""
+    z, v = rng.normal(size=8), rng.normal(size=8)
+    v /= np.linalg.norm(v)
+    weights, precision, noise = np.full((1, 8), 2.0), np.array([0.3]), 0.5
+    _, fitted = _posterior(z[None], weights, v[None], precision, steps=1)
+    error, variance, _ = _leave_one_out(z[None], fitted, weights, v[None] ** 2, precision, noise)
+    for i in range(8):
+        rest = np.arange(8) != i
+        information = precision[0] + 2.0 * np.sum(v[rest] ** 2)
+        score = 2.0 * np.sum(v[rest] * z[rest]) / information
+        assert error[0, i] == pytest.approx(z[i] - score * v[i])
+        assert variance[0, i] == pytest.approx(noise + v[i] ** 2 / information)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02, 0.3])
+def test_rank_and_noise_are_measured_on_held_out_vectors(seed, noise):
+    component = fit_component(low_rank(seed, noise=noise))
+    assert component.rank == 4
+    # The scale of t with 4 degrees of freedom is 0.83 of the standard deviation of normal noise.
+    assert np.sqrt(component.noise) == pytest.approx(0.83 * noise, rel=0.15, abs=0.01)
+
+
+def test_held_out_noise_is_no_smaller_for_members(seed):
+    """Vectors are judged by folds that they did not shape: members look like new ones."""
+    X = low_rank(seed, n=240, rank=10, noise=0.2)
+    mixture, membership = one_component(X[:60])
+    component = mixture.components[0]
+    members = judge(X[:60], mixture, membership, FULL).noise
+    others = in_place(X[None, 60:], component.whole, component)[1][0]
+    assert np.median(members) == pytest.approx(np.median(others), rel=0.15)
+
+
+def test_missing_entries_are_hidden_ones(seed):
+    """What is missing counts for nothing, whatever it was."""
+    X = low_rank(seed)
+    component = fit_component(X)
+    Y = X[:5].copy()
+    Y[:, 3] = np.nan
+    hidden = in_place(Y[None], component.whole, component)[0]
+    whole = in_place(X[None, :5], component.whole, component)[0]
+    assert np.abs(whole - hidden).max() < 5.0  # one entry more
+    Y[:, 3] = X[:5, 3] + 3.0
+    assert np.all(in_place(Y[None], component.whole, component)[0] < hidden)
+
+
+def test_density_of_values_is_one_in_all(rng):
+    y = rng.normal(size=(1, 4000))
+    grid = np.linspace(-3.0, 3.0, 4000)[None]
+    density = value_density(np.hstack([y, grid]))[0, :4000] * 0.375  # t at 0 has 3/8
+    expected = np.exp(-0.5 * y[0] ** 2) / np.sqrt(2 * np.pi)
+    middle = np.abs(y[0]) < 1.0
+    # Half of the values are normal, half uniform on (−3, 3).
+    np.testing.assert_allclose(density[middle], (expected[middle] + 1 / 6) / 2, rtol=0.15)
+
+
+def test_ties_are_counted_once():
+    """Of binary values half would do as well in any place."""
+    Y = np.array([[0.0, 1.0, 0.0, 1.0, 0.0, 0.0]])
+    fitted = np.array([[1.0, 0.0, 1.0, 0.0, 0.0, 0.0]], dtype=np.float32)
+    variance = np.full(Y.shape, 1e-4, dtype=np.float32)
+    order = np.array([[1, 0, 3, 2, 4, 5]])
+    sets = gammaln(7) - gammaln(5) - gammaln(3)
+    expected = sets + 4 * np.log(2.0)
+    assert _log_arrangements(Y, fitted, variance, order)[0] == pytest.approx(expected)
+    assert _log_arrangements(Y, fitted, variance, np.arange(6)[None])[0] == 0.0
+
+
+@given(
+    kind=st.sampled_from(["scattered", "window", "swap", "shift"]),
+    share=st.floats(0.0, 1.0),
+    first=st.integers(0, 10),
+    length=st.integers(1, 10),
+    by=st.integers(-5, 5),
+    seed=st.integers(0, 100),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_pattern_is_a_permutation(kind, share, first, length, by, seed):
+    pattern = Pattern(kind, share, first, first + length, by)
+    order = pattern.order(21, np.random.default_rng(seed))
+    assert sorted(order) == list(range(21))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        Pattern("swap", 0.1),
+        Pattern("shift", 0.3, 5, 15, 1),
+        Pattern("shift", 0.3, 5, 15, -2),
+        Pattern("window", 0.4, 8, 24),
+    ],
+)
+def test_patterns_are_recognised(rng, pattern):
+    order = pattern.order(40, rng)
+    found = _pattern_of(order, pattern.share)
+    assert found.kind == pattern.kind
+    if pattern.kind == "shift":
+        np.testing.assert_array_equal(found.order(40, rng), order)
+
+
+def test_scattered_moves_have_no_pattern(rng):
+    assert _pattern_of(Pattern("scattered", 0.4).order(40, rng), 0.4) is None
+
+
+def test_weakest_among_the_trials_are_not_damaged(rng):
+    """Vectors that stand like trials are damaged; a crowd among the weakest is not."""
+    tried = rng.normal(size=(300, 5))
+    like_trials = Ranks.of(tried, rng.normal(size=(60, 5)))
+    weak = Ranks.of(tried, rng.normal(size=(60, 5)) - 4.0)
+    assert like_trials.share > 0.95
+    assert weak.share < 0.05
+
+
+def test_tail_of_clean_gains_is_exponential(rng):
+    clean, tried = np.expm1(rng.exponential(size=400)), np.expm1(rng.normal(8.0, 0.5, size=200))
+    tail = Tail.of(clean, tried)
+    assert tail.scale == pytest.approx(1.0, rel=0.6)
+    near, far = tail.log_odds(np.expm1(np.array([4.0, 8.0])))
+    assert near > 0.0 > far
+
+
+@pytest.mark.parametrize("kind", ["iris", "digits", "low rank", "noise", "binary"])
+def test_clean_matrices_are_left_alone(kind, seed):
+    rng = np.random.default_rng(seed)
+    X = {
+        "iris": lambda: load_iris().data,
+        "digits": lambda: load_digits().data[200 * seed : 200 * seed + 200],
+        "low rank": lambda: low_rank(seed),
+        "noise": lambda: rng.normal(size=(100, 20)),
+        "binary": lambda: (low_rank(seed, noise=0.5) > 0).astype(float),
+    }[kind]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # it may abstain
+        np.testing.assert_array_equal(PMSDR(random_state=0).fit_transform(X), X)
+
+
+def damaged_digits(seed):
+    rng = np.random.default_rng(seed)
+    X = load_digits().data[rng.permutation(1797)[:250]]
+    Y, mask = X.copy(), rng.random(250) < 0.25
+    for j in np.flatnonzero(mask):
+        places = rng.permutation(64)[:26]
+        Y[j, places] = Y[j, rng.permutation(places)]
+    return X, Y, mask
+
+
+def test_real_vectors_are_repaired_and_none_is_harmed(seed):
+    X, Y, mask = damaged_digits(seed)
+    model = PMSDR(random_state=0)
+    X_fixed = model.fit_transform(Y)
+    before, after = (np.linalg.norm(Z - X, axis=1) for Z in (Y, X_fixed))
+    changed = (X_fixed != Y).any(axis=1)
+    assert changed.sum() > 0.4 * mask.sum()
+    assert np.mean(after[changed] < before[changed]) > 0.9
+    assert not np.any(changed & ~mask)
+    np.testing.assert_array_equal(changed, model.status_ == "recovered")
+
+
+def test_what_it_says_fits_together(seed):
+    _, Y, _ = damaged_digits(seed)
+    model = PMSDR(random_state=0).fit(Y)
+    clean = model.status_ == "clean"
+    np.testing.assert_allclose(model.confidence_[clean], 1 - model.damage_probability_[clean])
+    np.testing.assert_array_equal(model.outlier_mask_, ~clean)
+    recovered = model.status_ == "recovered"
+    assert np.all(model.confidence_[recovered] >= 0.95)
+    assert np.all(model.confidence_[model.status_ == "uncertain"] < 0.95)
+    assert np.all(model.expected_error_[~clean] > 0.0)
+    assert "clean vectors shuffled" in str(model.trials_)
+    assert sum(number for _, _, number in model.trials_.reliability) > 100
+    assert {"rank", "noise", "n_vectors"} <= set(model.noise_model_[0])
+
+
+def test_outputs_share_one_decision(seed):
+    """`blend` leaves uncertain vectors alone, `subspace` estimates every flagged one."""
+    _, Y, _ = damaged_digits(seed)
+    model = PMSDR(output="blend", random_state=0)
+    blend = model.fit_transform(Y)
+    np.testing.assert_array_equal((blend != Y).any(axis=1), model.status_ == "recovered")
+    model = PMSDR(output="subspace", random_state=0)
+    fitted = model.fit_transform(Y)
+    np.testing.assert_array_equal((fitted != Y).any(axis=1), model.outlier_mask_)
+
+
+def test_a_vector_is_judged_alone(seed):
+    data = make_permuted_subspaces(2, 100, 30, 3, outlier_ratio=0.3, random_state=seed)
+    new = make_permuted_subspaces(2, 20, 30, 3, outlier_ratio=0.5, random_state=seed).X
+    model = PMSDR(random_state=0).fit(data.X)
+    together = model.transform(new)
+    np.testing.assert_array_equal(np.vstack([model.transform(x[None]) for x in new]), together)
+    np.testing.assert_array_equal(model.transform(new[::-1])[::-1], together)
+
+
+def test_fit_transform_and_transform_agree(seed):
+    data = make_permuted_subspaces(2, 100, 30, 3, outlier_ratio=0.3, random_state=seed)
+    model = PMSDR(random_state=0)
+    X_fixed = model.fit_transform(data.X)
+    assert np.mean((X_fixed == model.transform(data.X)).all(axis=1)) >= 0.995
+    flagged = model.decision_function(data.X) < 0.0
+    assert np.mean(flagged == model.outlier_mask_) >= 0.995
+
+
+def test_threads_and_units_change_nothing():
+    seed = 0
+    data = make_permuted_subspaces(2, 80, 30, 3, outlier_ratio=0.3, random_state=seed)
+    expected = PMSDR(random_state=0).fit(data.X)
+    threads = PMSDR(random_state=0, n_jobs=2).fit(data.X)
+    np.testing.assert_array_equal(threads.confidence_, expected.confidence_)
+    units = PMSDR(random_state=0).fit(1e6 * data.X)
+    np.testing.assert_array_equal(units.permutations_, expected.permutations_)
+    assert units.noise_scale_ == pytest.approx(1e6 * expected.noise_scale_, rel=1e-3)
+
+
+def test_noise_of_20_db_is_no_obstacle(seed):
+    data = make_permuted_subspaces(
+        3, 100, 50, 4, outlier_ratio=0.4, shuffled_ratio=0.4, snr_db=20.0, random_state=seed
+    )
+    model = PMSDR(random_state=0)
+    X_fixed = model.fit_transform(data.X)
+    assert model.n_subspaces_ == 3
+    assert np.mean(model.status_[data.outlier_mask] == "recovered") > 0.95
+    assert recovery_error(data.X_clean, X_fixed, mask=data.outlier_mask) < 0.2
+
+
+def test_missing_entries_move_with_the_order(seed):
+    data = make_permuted_subspaces(
+        2, 100, 30, 3, outlier_ratio=0.3, missing_ratio=0.05, random_state=seed
+    )
+    model = PMSDR(random_state=0)
+    X_fixed = model.fit_transform(data.X)
+    assert np.isnan(X_fixed).sum() == np.isnan(data.X).sum()
+    missed = data.outlier_mask & ~model.outlier_mask_
+    assert missed.sum() <= 3
+    seen = ~np.isnan(X_fixed) & data.outlier_mask[:, None]
+    before = ~np.isnan(data.X) & data.outlier_mask[:, None]
+    left = np.sum((X_fixed - data.X_clean)[seen] ** 2)
+    assert left < 0.1 * np.sum((data.X - data.X_clean)[before] ** 2)
+
+
+def test_given_number_of_permuted_vectors_is_met(seed):
+    data = make_permuted_subspaces(2, 80, 30, 3, outlier_ratio=0.3, random_state=seed)
+    count = int(data.outlier_mask.sum())
+    model = PMSDR(contamination=count, random_state=0).fit(data.X)
+    np.testing.assert_array_equal(model.outlier_mask_, data.outlier_mask)
+    assert (
+        PMSDR(contamination=count - 5, random_state=0).fit(data.X).outlier_mask_.sum() == count - 5
+    )
+
+
+def test_it_says_when_it_abstains():
+    """Of vectors with no common structure nothing can be said."""
+    X = np.random.default_rng(0).normal(size=(80, 6)) ** 3
+    model = PMSDR(random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        np.testing.assert_array_equal(model.fit_transform(X), X)
+    assert model.trials_.abstained == any("See trials_" in str(w.message) for w in caught)
+    assert model.trials_.abstained == bool(model.trials_.reason)
+    np.testing.assert_array_equal(model.transform(X), X)
