@@ -1,5 +1,6 @@
 """The model of clean vectors: its likelihoods, trials, decisions, and that it does no harm."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -22,6 +23,7 @@ from unpermute.pmsdr._model import (
     value_density,
 )
 from unpermute.pmsdr._trials import Pattern, _pattern_of
+from unpermute.stream._work import fingerprint
 
 
 def low_rank(seed, n=120, n_features=30, rank=4, noise=0.05):
@@ -78,6 +80,15 @@ def test_held_out_noise_is_no_smaller_for_members(seed):
     members = judge(X[:60], mixture, membership, FULL).noise
     others = in_place(X[None, 60:], component.whole, component)[1][0]
     assert np.median(members) == pytest.approx(np.median(others), rel=0.15)
+
+
+def test_copies_are_held_out_together(rng):
+    X = rng.normal(size=(40, 8))
+    X = np.vstack([X, X[:30], X[:10]])
+    folds = fit_component(X).folds
+    np.testing.assert_array_equal(folds[40:70], folds[:30])
+    np.testing.assert_array_equal(folds[70:], folds[:10])
+    assert len(np.unique(folds)) >= 5
 
 
 def test_missing_entries_are_hidden_ones(seed):
@@ -143,12 +154,18 @@ def test_patterns_are_recognised(rng, pattern):
     order = pattern.order(40, rng)
     found = _pattern_of(order, pattern.share)
     assert found.kind == pattern.kind
-    if pattern.kind == "shift":
-        np.testing.assert_array_equal(found.order(40, rng), order)
 
 
 def test_scattered_moves_have_no_pattern(rng):
     assert _pattern_of(Pattern("scattered", 0.4).order(40, rng), 0.4) is None
+
+
+@pytest.mark.parametrize("by", [1, -2])
+def test_trials_repeat_the_damage_and_not_its_repair(rng, by):
+    """What is known of a damaged vector is the order that repairs it."""
+    damage = Pattern("shift", 0.5, 3, 15, by).order(20, rng)
+    found = _pattern_of(np.argsort(damage), 0.5)
+    np.testing.assert_array_equal(found.order(20, rng), damage)
 
 
 def test_weakest_among_the_trials_are_not_damaged(rng):
@@ -294,6 +311,60 @@ def test_given_number_of_permuted_vectors_is_met(seed):
     assert (
         PMSDR(contamination=count - 5, random_state=0).fit(data.X).outlier_mask_.sum() == count - 5
     )
+
+
+def plane(seed):
+    """Vectors of a plane, some of them permuted; also returns them in order."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(90, 2)) @ rng.normal(size=(2, 10)) + 0.01 * rng.normal(size=(90, 10))
+    return rng.permuted(X[:15], axis=1), X
+
+
+@pytest.mark.parametrize(("unit", "offset"), [(1e-200, 0.0), (1e200, 0.0), (1.0, 1e8)])
+def test_units_and_offsets_do_not_matter(unit, offset):
+    damaged, X = plane(0)
+    Y = unit * np.vstack([damaged, X[15:]]) + offset
+    model = PMSDR(random_state=0)
+    X_fixed = model.fit_transform(Y)
+    assert np.sum(model.status_ == "recovered") >= 4
+    # The very values, moved: nothing is rounded.
+    orders = model.permutations_.astype(int)
+    np.testing.assert_array_equal(X_fixed, np.take_along_axis(Y, orders, axis=1))
+
+
+def test_one_enormous_vector_does_not_spoil_the_rest():
+    damaged, X = plane(0)
+    Y = np.vstack([damaged, X[15:]])
+    expected = PMSDR(random_state=0).fit(Y).status_
+    Y[40] *= 1e30
+    model = PMSDR(random_state=0).fit(Y)
+    assert np.mean(model.status_ == expected) > 0.95
+    assert np.all(np.isfinite(model.score_samples(1e25 * X)))
+
+
+def test_what_is_missing_is_not_taken_for_noise():
+    _, X = plane(1)
+    X[np.random.default_rng(0).random(X.shape) < 0.03] = np.nan
+    assert PMSDR(random_state=0).fit(X).noise_scale_ == pytest.approx(0.01, rel=0.3)
+
+
+def test_a_model_of_clean_vectors_repairs_new_ones():
+    data = make_permuted_subspaces(2, 80, 30, 3, outlier_ratio=0.0, random_state=0)
+    rng = np.random.default_rng(0)
+    Y = rng.permuted(data.X[:40, :], axis=1)
+    Y[:, :15] = data.X[:40, :15]
+    Y[:, 15:] = rng.permuted(data.X[:40, 15:], axis=1)
+    model = PMSDR(random_state=0).fit(data.X)
+    assert not model.outlier_mask_.any()
+    assert np.mean(model.decision_function(Y) < 0.0) > 0.9
+    before, after = (np.linalg.norm(Z - data.X[:40]) for Z in (Y, model.transform(Y)))
+    assert after < 0.5 * before
+
+
+def test_a_saved_model_is_recognised():
+    data = make_permuted_subspaces(2, 40, 20, 2, outlier_ratio=0.2, random_state=0)
+    model = PMSDR(random_state=0).fit(data.X)
+    assert fingerprint(pickle.loads(pickle.dumps(model))) == fingerprint(model)
 
 
 def test_it_says_when_it_abstains():

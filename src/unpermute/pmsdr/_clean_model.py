@@ -14,10 +14,10 @@ from unpermute.pmsdr._judge import FULL, Membership, Mixture, judge
 from unpermute.pmsdr._put_back import Repaired
 from unpermute.pmsdr._select import Selector
 from unpermute.pmsdr._trial_report import TrialReport, report_trials
-from unpermute.pmsdr._trials import patterns_of, run_trials
+from unpermute.pmsdr._trials import SHARES, patterns_of, run_trials, scattered
 from unpermute.recover import entry_confidence
 
-__all__ = ["CleanModel", "learn_model"]
+__all__ = ["FAR_AWAY", "CleanModel", "learn_model"]
 
 # Random starts of the EM for vectors that look damaged; trials get the same.
 _EFFORT = replace(FULL, starts=12)
@@ -26,6 +26,10 @@ _TRIALS = 300
 _FLAGGED = 0.5
 # Scale of a t distribution with 4 degrees of freedom that is fitted to normal noise of variance 1.
 _NORMAL = 0.831
+# Vectors so many times larger than most are not judged.
+FAR_AWAY = 1e4
+# Entries that lie so many times farther from 0 than they differ are judged from their median.
+_FAR_OFF = 1e3
 # A mean that leaves the directions by more than this many times what noise explains is one of them.
 _OUTSIDE = 4.0
 
@@ -36,21 +40,23 @@ class CleanModel:
 
     Attributes
     ----------
-    unit : float
-        Typical size of an entry; vectors are divided by it.
+    centre, unit : float
+        Median of all entries, and typical size of what is left: vectors are judged in this unit.
     mixture : Mixture
     bases, offsets : list of ndarray
         Of the subspaces, one per component.
     certifier : Certifier
     rule : Rule or None
-        None: nothing looks damaged, or trials do not show that repairs help.
+        None: too few trials look damaged to tell what repairs are worth.
     cut : float
         Gain above which a vector looks damaged.
     members : Membership
         Of the vectors that it was fitted to.
     seed : int
+    report : TrialReport
     """
 
+    centre: float
     unit: float
     mixture: Mixture
     bases: list[np.ndarray]
@@ -61,6 +67,16 @@ class CleanModel:
     seed: int
     rule: Rule | None = None
     report: TrialReport | None = None
+
+    def in_units(self, X):
+        """Vectors in the unit of the model; a permutation changes both alike."""
+        return (X - self.centre) / self.unit
+
+    def is_near(self, X):
+        """Vectors that are not far larger than those of the fit; the others are not judged."""
+        with np.errstate(over="ignore"):
+            sizes = np.abs(self.in_units(X))
+        return np.max(sizes, axis=1, where=~np.isnan(sizes), initial=0.0) <= FAR_AWAY
 
     def propose(self, Y, membership=None, *, n_jobs=None):
         """Best repairs of vectors in units of the model; returns a :class:`Judged`."""
@@ -80,12 +96,12 @@ class CleanModel:
 
     def examine(self, X, membership=None, *, output, min_confidence, count=None, n_jobs=None):
         """Judge and repair vectors; returns a :class:`Repaired` and what was proposed."""
-        judged = self.propose(X / self.unit, membership, n_jobs=n_jobs)
+        judged = self.propose(self.in_units(X), membership, n_jobs=n_jobs)
         return self.enter(X, judged, output, min_confidence, count)
 
     def enter(self, X, judged, output, min_confidence, count=None):
         """Decide about proposals and write the result."""
-        Y = X / self.unit
+        Y = self.in_units(X)
         probability = self._damage_probability(judged, Y)
         flags = probability >= _FLAGGED if count is None else _largest(judged.gain, count)
         repaired = Repaired.untouched(X, np.where(flags, judged.component, judged.nearest))
@@ -107,7 +123,7 @@ class CleanModel:
             Y[rows], judged.fitted[rows], judged.permutations[rows].astype(np.int64),
             confidence[output], np.sqrt(judged.noise_after[rows]),
         )  # fmt: skip
-        proposals = self._proposals(judged, rows, confidence)
+        proposals = self._proposals(X, judged, rows, confidence)
         written = changed if output != "subspace" else rows
         repaired.X[written] = proposals[output][np.searchsorted(rows, written)]
         return repaired, proposals
@@ -136,13 +152,14 @@ class CleanModel:
             )
         return report
 
-    def _proposals(self, judged, rows, confidence):
+    def _proposals(self, X, judged, rows, confidence):
         """What every flagged vector would become."""
+        orders = judged.permutations[rows].astype(np.int64)
         made = {
             "rows": rows,
-            "values": judged.values[rows] * self.unit,
-            "blend": judged.blend[rows] * self.unit,
-            "subspace": judged.fitted[rows] * self.unit,
+            "values": np.take_along_axis(X[rows], orders, axis=1),
+            "blend": judged.blend[rows] * self.unit + self.centre,
+            "subspace": judged.fitted[rows] * self.unit + self.centre,
         }
         return made | {f"confidence_{name}": confidence[name] for name in OUTPUTS}
 
@@ -150,7 +167,7 @@ class CleanModel:
         """Expected relative error of what is proposed."""
         _, values, blend = judged.part(rows).expected_squares(Y[rows])
         squares = values if output == "values" else blend
-        lengths = np.sqrt(np.nansum(Y[rows] ** 2, axis=1))
+        lengths = np.sqrt(np.nansum((Y[rows] + self.centre / self.unit) ** 2, axis=1))
         return np.sqrt(squares) / np.maximum(lengths, 1e-300)
 
 
@@ -175,16 +192,16 @@ def learn_model(X, *, affine, seed, min_confidence, n_jobs=None):
     judged : Judged
         The best repairs of these vectors.
     """
-    unit = float(np.sqrt(np.nanmean(X**2))) or 1.0
-    Y = X / unit
+    centre, unit = _centre_and_unit(X)
+    Y = (X - centre) / unit
     selector = Selector(Y, seed=seed, n_jobs=n_jobs)
     selection = selector.select()
     if selection is None:
         return None, None
-    bases, offsets = _subspaces(selection, affine)
-    certifier = Certifier(selection.mixture, bases, offsets, seed=seed)
+    certifier = Certifier(selection.mixture, *_subspaces(selection, affine, 0.0), seed=seed)
+    bases, offsets = _subspaces(selection, affine, centre / unit)
     model = CleanModel(
-        unit, selection.mixture, bases, [unit * offset for offset in offsets], certifier,
+        centre, unit, selection.mixture, bases, [unit * offset for offset in offsets], certifier,
         selection.cut, selection.membership, seed,
     )  # fmt: skip
     judged = selection.judged
@@ -195,15 +212,29 @@ def learn_model(X, *, affine, seed, min_confidence, n_jobs=None):
         certifier.pilot(part, Y[rows], members, n_jobs)
         certifier.improve(part, Y[rows], members, n_jobs=n_jobs)
         judged.replace(rows, part)
-        _learn_rule(model, selection, Y, rows, min_confidence, selector.rng, n_jobs)
+    _learn_rule(model, selection, Y, rows, min_confidence, selector.rng, n_jobs)
     return model, judged
+
+
+def _centre_and_unit(X):
+    """Median of all entries, if these are far off, and the typical size of the rest.
+
+    Products in float32 would lose what differs between entries that are all nearly equal.
+    """
+    largest = float(np.nanmax(np.abs(X))) or 1.0
+    Y = X / largest
+    centre = float(np.nanmedian(Y))
+    sizes = np.sqrt(np.nanmean((Y - centre) ** 2, axis=1))
+    if abs(centre) < _FAR_OFF * np.median(sizes):
+        centre, sizes = 0.0, np.sqrt(np.nanmean(Y**2, axis=1))
+    return centre * largest, max(float(np.median(sizes)) * largest, 1e-300)
 
 
 def _learn_rule(model, selection, Y, rows, min_confidence, rng, n_jobs):
     """Run trials; sets the rule and the report of the model."""
     clean = np.flatnonzero(selection.clean)
     members, vectors = selection.membership[clean], Y[clean]
-    patterns = patterns_of(selection.judged, rows, selection.trials)
+    patterns = patterns_of(selection.judged, rows, selection.trials) or scattered(SHARES)
 
     def propose(Y, membership):
         return model.propose(Y, membership, n_jobs=n_jobs)
@@ -211,15 +242,17 @@ def _learn_rule(model, selection, Y, rows, min_confidence, rng, n_jobs):
     trials = run_trials(vectors, propose, members, patterns, count=_TRIALS, rng=rng)
     gains = selection.judged.gain[clean]
     model.rule = learn_rule(selection.judged.part(rows), Y[rows], model.cut, gains, trials)
-    model.report = report_trials(model.rule, trials, min_confidence)
+    model.report = report_trials(model.rule, model.cut, trials, min_confidence)
+    model.report.n_suspicious = len(rows)
 
 
-def _subspaces(selection, affine):
-    """Orthonormal bases and offsets of the components."""
+def _subspaces(selection, affine, shift):
+    """Orthonormal bases and offsets of the components, with their means moved by `shift`."""
     bases, offsets = [], []
     sizes = np.bincount(selection.labels[selection.clean], minlength=1)
     for component, size in zip(selection.mixture.components, sizes, strict=True):
         directions, mean = component.whole.directions[0].astype(float), component.whole.mean[0, 0]
+        mean = mean + shift
         outside = mean - directions.T @ (directions @ mean)
         if affine:
             bases.append(np.linalg.qr(directions.T)[0])

@@ -8,15 +8,17 @@ two things tell, both measured on this very matrix:
    vectors that look damaged (EM).
 2. The **tail** of the gains of clean vectors, judged by folds that they did not shape.
 
-The odds of being undamaged add up. A logistic regression over the trials gives the probability that
-the repair of a damaged vector is closer to the truth. The confidence is the product of both.
+The odds of being undamaged add up. How likely the repair of a damaged vector is closer to the
+truth, the outcomes of trials that are like it tell. The confidence is the product of both.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, logit
+from sklearn.isotonic import isotonic_regression
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_predict
 
 __all__ = ["OUTPUTS", "Rule", "learn_rule"]
 
@@ -31,26 +33,67 @@ _WEAK = 0.07
 _DAMAGED_BEFORE, _FALSE_BEFORE = 1.0, 0.1
 # Inverse penalty: successes and failures may be separable, and odds must stay finite.
 _PENALTY = 1.0
+# Parts in which trials are left out of the regression that orders them.
+_SPLITS = 5
 
 
 @dataclass(frozen=True)
-class Odds:
-    """Logistic probability over standardised features.
+class Success:
+    """Probability that a repair is closer to the truth, learned from trials.
+
+    A logistic regression orders the repairs; isotonic regression over predictions for trials that
+    it was not fitted to turns the order into probabilities. A block of n trials with k successes
+    says (k + ½)/(n + 1): few trials are never sure.
 
     Attributes
     ----------
     centre, scale, slopes : ndarray of shape (n_known,)
-    intercept : float
+        Of the logistic regression.
+    edges, probabilities : ndarray
+        Lowest log-odds of every block, and its probability.
     """
 
     centre: np.ndarray
     scale: np.ndarray
     slopes: np.ndarray
-    intercept: float
+    edges: np.ndarray
+    probabilities: np.ndarray
+
+    @classmethod
+    def of(cls, known, outcome):
+        """Learn from what is known of trials, and their outcomes (0 or 1)."""
+        centre, scale = known.mean(axis=0), known.std(axis=0) + 1e-12
+        standard, slopes = (known - centre) / scale, np.zeros(known.shape[1])
+        scores = np.zeros(len(known))
+        rarer = min(outcome.sum(), len(outcome) - outcome.sum())
+        if rarer > 0:
+            model = LogisticRegression(C=_PENALTY)
+            slopes = model.fit(standard, outcome).coef_[0]
+            scores = standard @ slopes
+        if rarer >= _SPLITS:
+            scores = cross_val_predict(
+                model, standard, outcome, cv=_SPLITS, method="decision_function"
+            )
+            scores -= model.intercept_[0]
+        return cls(centre, scale, slopes, *_blocks(scores, outcome))
 
     def __call__(self, known):
-        """Log-odds of vectors of which these features are known."""
-        return ((known - self.centre) / self.scale) @ self.slopes + self.intercept
+        """Return the probabilities."""
+        scores = ((known - self.centre) / self.scale) @ self.slopes
+        blocks = np.searchsorted(self.edges, scores, side="right") - 1
+        return self.probabilities[np.maximum(blocks, 0)]
+
+
+def _blocks(scores, outcome):
+    """Lowest scores and probabilities of the blocks of an isotonic regression."""
+    order = np.argsort(scores, kind="stable")
+    fitted = isotonic_regression(outcome[order].astype(float))
+    if np.all(scores == scores[0]):
+        fitted[:] = 0.0  # nothing orders the trials: one block
+    starts = np.flatnonzero(np.r_[True, np.diff(fitted) > 0.0])
+    sizes = np.diff(np.r_[starts, len(scores)])
+    successes = np.add.reduceat(outcome[order].astype(float), starts)
+    return scores[order][starts], np.maximum.accumulate((successes + 0.5) / (sizes + 1.0))
 
 
 @dataclass(frozen=True)
@@ -167,7 +210,7 @@ class Rule:
         Expected number of damaged vectors.
     proven : float
         Probability that a certified repair is right, by trials.
-    closer : dict of str to Odds
+    closer : dict of str to Success
         Closer to the truth after the repair, given that it is damaged; for every output.
     """
 
@@ -176,7 +219,7 @@ class Rule:
     tail: Tail
     n_damaged: float
     proven: float
-    closer: dict[str, Odds]
+    closer: dict[str, Success]
 
     def damage_probability(self, judged, Y):
         """Probability that vectors are damaged."""
@@ -193,7 +236,7 @@ class Rule:
         """Probability that the proposed repair is closer to the truth than what was observed."""
         probability = self.damage_probability(judged, Y)
         rows = np.flatnonzero(judged.gain > self.cut)
-        closer = expit(self.closer[output](known_of(judged.part(rows), Y[rows])))
+        closer = self.closer[output](known_of(judged.part(rows), Y[rows]))
         proven = np.maximum(closer, self.proven)
         probability[rows] *= np.where(judged.certified[rows], proven, closer)
         return probability
@@ -244,19 +287,8 @@ def learn_rule(judged, Y, cut, clean, trials):
     errors = trials.squared_errors()
     closer = {}
     for output, after in zip(OUTPUTS, (*errors[1:], errors[2]), strict=True):
-        closer[output] = _fit(tried, (after < errors[0])[found].astype(int))
+        closer[output] = Success.of(tried, (after < errors[0])[found].astype(int))
     certified = trials.judged.certified
     right = np.sum(certified & (errors[1] < errors[0]))
     proven = (right + 0.5) / (certified.sum() + 1.0)
     return Rule(cut, ranks, tail, n_damaged, float(proven), closer)
-
-
-def _fit(known, outcome):
-    """Logistic regression; where all outcomes agree, as if half of one had been different."""
-    centre, scale = known.mean(axis=0), known.std(axis=0) + 1e-12
-    n, total = len(outcome), outcome.sum()
-    if total in (0, n):
-        share = (total + 0.5) / (n + 1.0)
-        return Odds(centre, scale, np.zeros(known.shape[1]), float(logit(share)))
-    model = LogisticRegression(C=_PENALTY).fit((known - centre) / scale, outcome)
-    return Odds(centre, scale, model.coef_[0], float(model.intercept_[0]))

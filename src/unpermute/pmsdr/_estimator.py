@@ -30,7 +30,7 @@ from unpermute._validation import (
 from unpermute.classify._elimination import elimination_distances
 from unpermute.numerics.parallel import map_blocks, one_blas_thread
 from unpermute.numerics.subspaces import BASIS_METHODS
-from unpermute.pmsdr._clean_model import learn_model
+from unpermute.pmsdr._clean_model import FAR_AWAY, learn_model
 from unpermute.pmsdr._contrast import contrasts
 from unpermute.pmsdr._distances import distances_as_they_stand, fill_missing
 from unpermute.pmsdr._exemplars import exemplar_count, learn_from_exemplars
@@ -310,7 +310,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         self._check_sizes(*X.shape)
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with one_blas_thread():
-            if self._uses_model(len(X)):
+            if self._uses_model(X):
                 return self._fit_model(X)
             learned = self._learn(X)
             mask, labels = nearest = self._nearest(X)
@@ -406,15 +406,18 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
             if name not in ("n_features_in_", "feature_names_in_"):
                 delattr(self, name)
+        for name in ("_model", "_proposals", "_peers", "_contrasted"):
+            self.__dict__.pop(name, None)
 
-    def _uses_model(self, n_vectors):
+    def _uses_model(self, X):
         """Whether the model of clean vectors does it all, or the four stages follow each other."""
         stages = [getattr(self, name) for name in _STAGES]
         named = any(not isinstance(stage, str) or stage != "model" for stage in stages)
         given = self.n_subspaces is not None or self.rank is not None
-        many = exemplar_count(self.max_exemplars, n_vectors) is not None
+        many = exemplar_count(self.max_exemplars, len(X)) is not None
+        n_movable = np.count_nonzero(~has_no_order(X))
         plain = self.refine and self.recoverer == "search" if isinstance(self.recoverer, str) else 0
-        return bool(plain) and not (named or given or many) and n_vectors >= _FEW_VECTORS
+        return bool(plain) and not (named or given or many) and n_movable >= _FEW_VECTORS
 
     def _stage(self, name):
         """The stage as named; "model": the one that the four stages are best at."""
@@ -424,12 +427,11 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     def _fit_model(self, X):
         """Learn the model of clean vectors, and repair the training vectors by it."""
         movable = np.flatnonzero(~has_no_order(X))
-        model = judged = None
-        if len(movable) >= _FEW_VECTORS:
-            model, judged = learn_model(
-                X[movable], affine=self.affine, seed=self._seed,
-                min_confidence=self.min_confidence, n_jobs=self.n_jobs,
-            )  # fmt: skip
+        movable = movable[_is_near(X[movable])]
+        model, judged = learn_model(
+            X[movable], affine=self.affine, seed=self._seed,
+            min_confidence=self.min_confidence, n_jobs=self.n_jobs,
+        )  # fmt: skip
         self._staged, self._model = False, model
         self.by_contrast_, self.n_exemplars_ = False, len(X)
         repaired = Repaired.untouched(X, np.zeros(len(X), dtype=np.int64))
@@ -439,7 +441,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             self._keep_model(model)
             count = None
             if self.contamination != "auto":
-                count = resolve_contamination(self.contamination, len(movable))
+                count = resolve_contamination(self.contamination, len(X))
+                count = min(count, len(movable))
             part, proposals = model.enter(
                 X[movable], judged, self.output, self.min_confidence, count
             )
@@ -472,22 +475,24 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         self.trials_ = TrialReport(abstained=True, reason=reason)
 
     def _warn_if_abstained(self):
-        flagged = int(self.outlier_mask_.sum())
-        if flagged and not np.any(self.status_ == "recovered"):
-            self.trials_.abstained = True
-            closer = self.trials_.closer.get(self.output)
-            tried = (
-                f"of {self.trials_.n_trials} clean vectors that were shuffled and repaired,"
-                f" {closer:.0%} ended closer to the truth"
-                if closer is not None
-                else "too few shuffled clean vectors were found to tell what repairs are worth"
+        """Say so if vectors look shuffled but none is repaired."""
+        report, flagged = self.trials_, int(self.outlier_mask_.sum())
+        closer = report.closer.get(self.output)
+        if closer is None and report.n_suspicious > 0:
+            report.reason = (
+                f"{report.n_suspicious} vectors may be shuffled, but nothing was changed: of"
+                f" {report.n_trials} clean vectors that were shuffled, only {report.found:.0%} were"
+                " found, too few to tell what repairs are worth."
             )
-            self.trials_.reason = (
+        elif flagged and not np.any(self.status_ == "recovered"):
+            report.reason = (
                 f"{flagged} vectors look shuffled, but none is repaired with a confidence of"
-                f" {self.min_confidence:g}: {tried}."
+                f" {self.min_confidence:g}: of {report.n_trials} clean vectors that were shuffled"
+                f" and repaired, {closer:.0%} ended closer to the truth."
             )
-        if self.trials_.abstained:
-            warnings.warn(f"{self.trials_.reason} See trials_.", UserWarning, stacklevel=4)
+        report.abstained = bool(report.reason)
+        if report.abstained:
+            warnings.warn(f"{report.reason} See trials_.", UserWarning, stacklevel=5)
 
     def _examine(self, X):
         """Judge and repair new vectors; returns a :class:`Repaired`."""
@@ -495,23 +500,32 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             mask, labels = self._nearest(X)
             return self._put_back(X, mask, labels).decide(mask, self.min_confidence)
         repaired = Repaired.untouched(X, np.zeros(len(X), dtype=np.int64))
-        movable = np.flatnonzero(~has_no_order(X))
-        if len(movable) > 0 and self._model is not None:
-            part, _ = self._model.examine(
-                X[movable], output=self.output, min_confidence=self.min_confidence,
-                n_jobs=self.n_jobs,
-            )  # fmt: skip
-            repaired.enter(movable, part)
+        model = self._model
+        if model is None:
+            return repaired
+        movable = np.flatnonzero(~has_no_order(X) & model.is_near(X))
+        for start in range(0, len(movable), _BLOCK):  # bounds the memory
+            rows = movable[start : start + _BLOCK]
+            part, _ = model.examine(
+                X[rows], output=self.output, min_confidence=self.min_confidence, n_jobs=self.n_jobs
+            )
+            repaired.enter(rows, part)
         return repaired
 
     def _score_by_model(self, X):
         model = self._model
         if model is None:
             return np.zeros(len(X))
-        judged = model.propose(X / model.unit, n_jobs=self.n_jobs)
-        scores = -np.log1p(np.maximum(judged.gain, 0.0))
-        damaged = model.is_damaged(judged, X / model.unit) & ~has_no_order(X)
-        return np.where(damaged, scores, np.maximum(scores, self.offset_))
+        scores = np.zeros(len(X))
+        movable = np.flatnonzero(~has_no_order(X) & model.is_near(X))
+        for start in range(0, len(movable), _BLOCK):
+            rows = movable[start : start + _BLOCK]
+            Y = model.in_units(X[rows])
+            judged = model.propose(Y, n_jobs=self.n_jobs)
+            own = -np.log1p(np.maximum(judged.gain, 0.0))
+            damaged = model.is_damaged(judged, Y)
+            scores[rows] = np.where(damaged, own, np.maximum(own, self.offset_))
+        return scores
 
     def _learn(self, X):
         """Find the subspaces and keep them."""
@@ -627,3 +641,9 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             distances = elimination_distances(Y, self.bases_, self.offsets_, n_jobs=self.n_jobs)
             return distances.argmin(axis=1)
         return self.classifier_.predict(Y)
+
+
+def _is_near(X):
+    """Vectors that are not far larger than most: float32 could not hold both."""
+    sizes = np.nanmax(np.abs(X - np.nanmedian(X)), axis=1)
+    return sizes <= FAR_AWAY * max(float(np.median(sizes)), 1e-300)

@@ -184,9 +184,10 @@ def stand(Y, mixture, membership, *, only=None, n_jobs=None):
     likelihood, noise = np.full(shape, -np.inf), np.full(shape, np.inf)
     for k, component in enumerate(mixture.components):
 
-        def work(rows, view, k=k, component=component):
+        def work(rows, real, view, k=k, component=component):
             found, own = in_place(Y[rows], view, component)
-            likelihood[rows, k], noise[rows, k] = found + mixture.log_shares[k], own
+            rows = rows[real]
+            likelihood[rows, k], noise[rows, k] = found[real] + mixture.log_shares[k], own[real]
 
         chosen = np.arange(len(Y)) if only is None else np.flatnonzero(only == k)
         _for_blocks(work, component, membership, k, chosen, Y.shape[1], n_jobs)
@@ -223,7 +224,7 @@ def _best_explanation(Y, mixture, membership, effort, seed, n_jobs):
     judged = Judged(
         gain=zeros, observed=zeros, likelihood=best, component=numbers, nearest=numbers,
         noise=zeros, noise_after=zeros, share=zeros.copy(), certified=np.zeros(n, dtype=bool),
-        fitted=floats, staying=np.ones_like(floats), variance=floats.copy(),
+        fitted=np.zeros(Y.shape), staying=np.ones_like(floats), variance=floats.copy(),
         permutations=numbers, values=floats, blend=floats,
     )  # fmt: skip
     rng = np.random.default_rng(seed)
@@ -237,14 +238,14 @@ def _best_explanation(Y, mixture, membership, effort, seed, n_jobs):
                     continue
                 first = _random_start(component.rank, n_features, rng)
 
-            def work(rows, view, k=k, component=component, options=options, first=first):
+            def work(rows, real, view, k=k, component=component, options=options, first=first):
                 weights = None if first is None else np.broadcast_to(first, Y[rows].shape)
                 found = moved(
                     Y[rows], view, component, density[rows], iterations=options.iterations,
                     anneal=options.anneal, steps=options.steps, weights=weights,
                 )  # fmt: skip
                 total = found.likelihood + mixture.log_shares[k]
-                better = total > best[rows]
+                better = real & (total > best[rows])
                 chosen = rows[better]
                 best[chosen] = total[better]
                 judged.component[chosen] = k
@@ -266,27 +267,28 @@ def _random_start(rank, n_features, rng):
 
 
 def _for_blocks(work, component, membership, k, chosen, n_features, n_jobs):
-    """Call ``work(rows, view)`` for blocks of the chosen vectors, each with its own view."""
+    """Call ``work(rows, real, view)`` for blocks of the chosen vectors, each with its own view."""
     if len(chosen) == 0:
         return
     tasks = []
     folds = np.where(membership.labels[chosen] == k, membership.folds[chosen], -1)
     strangers = chosen[folds < 0]
     if len(strangers) > 0:
-        tasks.append((strangers[None], component.whole))
+        tasks.append((strangers[None], np.ones((1, len(strangers)), dtype=bool), component.whole))
     present = np.unique(folds[folds >= 0])
     if len(present) > 0:
-        rows, _ = pad([chosen[folds == f] for f in present])
+        rows, real = pad([chosen[folds == f] for f in present])
         held_out = component.held_out
-        tasks.append((rows, View(held_out.mean[present], held_out.directions[present])))
+        tasks.append((rows, real, View(held_out.mean[present], held_out.directions[present])))
     blocks = []
-    for rows, view in tasks:
+    for rows, real, view in tasks:
         size = max(_BLOCK // (len(rows) * n_features), 1)
-        blocks += [(rows[:, i : i + size], view) for i in range(0, rows.shape[1], size)]
+        parts = [slice(i, i + size) for i in range(0, rows.shape[1], size)]
+        blocks += [(rows[:, part], real[:, part], view) for part in parts]
 
     def run(start, stop):
-        for rows, view in blocks[start:stop]:
-            work(rows, view)
+        for block in blocks[start:stop]:
+            work(*block)
 
     map_blocks(run, len(blocks), block=1, stage="judge", n_jobs=n_jobs)
 

@@ -47,6 +47,9 @@ def fit_mixture(X, labels, *, rounds, rank=None, centred=True):
         labels = stand(X, mixture, Membership.of(mixture, own))[0].argmax(axis=1)
         if np.array_equal(labels, own):
             break
+    if (own < 0).any():
+        own = np.where(own < 0, labels, own)
+        mixture = _fit(X, own, len(groups), rank, centred)
     return mixture, own
 
 

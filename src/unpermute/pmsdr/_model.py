@@ -36,6 +36,7 @@ __all__ = [
     "in_place",
     "moved",
     "pad",
+    "predicted",
     "value_density",
 ]
 
@@ -141,7 +142,7 @@ def fit_component(X, *, rank=None, centred=True, folds=None, seed=0):
     centred : bool, default=True
         Whether the component has a mean; if not, it passes through the origin.
     folds : ndarray of int of shape (n_members,), default=None
-        Vectors of one fold are held out together; None: random folds.
+        Vectors of one fold are held out together; None: at random, equal vectors together.
     seed : int, default=0
         Of the folds and the hidden entries.
 
@@ -152,14 +153,14 @@ def fit_component(X, *, rank=None, centred=True, folds=None, seed=0):
     n, n_features = X.shape
     rng = np.random.default_rng(seed)
     if folds is None:
-        folds = rng.permutation(n) % min(n, max(_FOLDS, _SMALL // n))
+        folds = _random_folds(X, rng)
     folds = np.unique(folds, return_inverse=True)[1]
     largest_fold = np.bincount(folds).max()
     most = int(max(min(_MAX_RANK, n - largest_fold - 1, n_features - 1), 1))
     if rank is not None:
         most = int(max(min(rank, n - largest_fold, n_features), 1))
     held_out, scores, total = _hold_out(X, folds, most, centred)
-    floor = _RESOLUTION * total / n_features + 1e-300
+    floor = _RESOLUTION * total / n_features + 1e-12
     variances = np.maximum(isotonic_regression(scores, increasing=False), floor)
     left = n_features - np.arange(1, most + 1)
     noises = np.maximum((total - np.cumsum(scores)) / np.maximum(left, 1), floor)
@@ -182,6 +183,16 @@ def fit_component(X, *, rank=None, centred=True, folds=None, seed=0):
     own = in_place(X[rows], held_out, component)[1][real]
     noise = max(float(own.mean()), 0.05 * noise)
     return Component(component.whole, held_out, folds, variances, noise, entry_noise)
+
+
+def _random_folds(X, rng):
+    """Folds at random; equal vectors share one, for a copy in another fold gives a vector away."""
+    seen: dict[bytes, int] = {}
+    copies = np.array([seen.setdefault(x.tobytes(), len(seen)) for x in X])
+    if len(seen) < 2:
+        copies = np.arange(len(X))
+    n = int(copies.max()) + 1
+    return (rng.permutation(n) % min(n, max(_FOLDS, _SMALL // n)))[copies]
 
 
 def principal_directions(Z, rank):
@@ -248,7 +259,7 @@ def _choose_rank(Z, shown, real, view, variances, noises, floor):
         allowed = _RANK_LOSS * best.sum(), excess.std() * np.sqrt(len(excess)), rounding
         return excess.sum() <= max(allowed)
 
-    chosen = min(rank for rank in grid if suffices(rank))
+    chosen = min((rank for rank in grid if suffices(rank)), default=1)
     too_small = max((rank for rank in grid if rank < chosen), default=0)
     while chosen - too_small > 1:  # between the sizes tried
         middle = (chosen + too_small) // 2
@@ -318,6 +329,16 @@ def in_place(Y, view, component):
     return density.sum(axis=-1, dtype=float), s2[..., 0].astype(float)
 
 
+def predicted(X, component):
+    """Predict vectors from the entries that are seen, by the component fitted to all."""
+    view = component.whole
+    Z, seen = _centred(X[None], view.mean)
+    weights = (np.ones_like(Z) if seen is None else seen) / np.float32(component.noise)
+    precision = 1.0 / component.variances
+    _, fitted = _posterior(Z, weights, view.directions, precision, steps=max(component.rank, 6))
+    return (fitted + view.mean)[0]
+
+
 def moved(Y, view, component, density, *, iterations, anneal, steps, weights=None):
     """Explain vectors by entries that moved; returns a :class:`Moved`.
 
@@ -374,7 +395,7 @@ def moved(Y, view, component, density, *, iterations, anneal, steps, weights=Non
         if heat < 0.3:
             own = np.minimum(_own_noise(error * s2, s2, typical, staying), hottest)
     return Moved(
-        fitted + view.mean.astype(np.float32), staying, likelihood, share[..., 0],
+        fitted + view.mean, staying, likelihood, share[..., 0],
         uncertain + variance,
     )  # fmt: skip
 

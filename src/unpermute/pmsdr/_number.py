@@ -60,7 +60,7 @@ def _interaction(X, component):
     products = np.abs(white @ white.T)
     np.fill_diagonal(products, 0.0)
     n = len(X)
-    kept = max(5, min(n - 1, int(2 * np.sqrt(n))))
+    kept = min(n - 1, max(5, int(2 * np.sqrt(n))))
     least = np.partition(products, n - kept, axis=1)[:, [n - kept]]
     graph = np.where(products >= least, products, 0.0) ** 2
     graph /= graph.max(axis=1, keepdims=True) + 1e-12
@@ -169,6 +169,8 @@ def choose_number(X, labels, patterns, *, most, seed=0, n_jobs=None, **options):
     candidate : tuple of int (number, graph), or None
         None: the present components stay.
     """
+    if len(X) < 4 * SMALLEST:
+        return None  # too few to be held out and divided
     comparison = _Comparison(X, labels, patterns, options, seed=seed, n_jobs=n_jobs)
     if not comparison.splits:
         return None

@@ -16,7 +16,7 @@ from unpermute.detect import SelfRepresentationDetector
 from unpermute.numerics.robust_subspace import unit_rows
 from unpermute.pmsdr._judge import FAST, FULL, Judged, Membership, Mixture, judge, stand
 from unpermute.pmsdr._mixture import fit_mixture
-from unpermute.pmsdr._model import fit_component, in_place, pad
+from unpermute.pmsdr._model import fit_component, in_place, pad, predicted
 from unpermute.pmsdr._number import Graphs, choose_number
 from unpermute.pmsdr._trials import SHARES, Trials, matching_shares, run_trials, scattered, shuffle
 
@@ -34,6 +34,8 @@ _TRIALS = 120
 # A clean vector that is cut away weighs as much as so many missed ones: while selecting, at last.
 _COST, _LAST_COST = 2.0, 5.0
 _MOST_COMPONENTS = 10
+# Rounds in which missing entries are predicted before anything else is known.
+_FILLS = 5
 # Nats by which the vectors of two components may on the average be less likely under one.
 _LESS_LIKELY = 2.0
 # Interquartile ranges beyond the upper quartile from which a value is far out (Tukey).
@@ -98,11 +100,23 @@ class Selector:
         self.rng = np.random.default_rng(seed)
         n_features = X.shape[1]
         self.columns = np.sort(self.rng.permutation(n_features)[:_ENTRIES])
-        self.filled = _fill(X)
+        self.filled = self._fill(X)
+
+    def _fill(self, X):
+        """Replace missing entries by what a component predicts that is fitted to all vectors."""
+        missing = np.isnan(X)
+        count = np.maximum(np.sum(~missing, axis=0), 1)
+        filled = np.where(missing, np.nansum(X, axis=0) / count, X)
+        for _ in range(_FILLS if missing.any() else 0):
+            component = fit_component(filled, **self.options)
+            filled[missing] = predicted(X, component)[missing]
+        return filled
 
     def select(self):
         """Return the :class:`Selection`, or None if no majority of vectors fits together."""
-        narrow = self.X[:, self.columns], self.filled[:, self.columns]
+        narrow = self.X, self.filled
+        if len(self.columns) < self.X.shape[1]:
+            narrow = self.X[:, self.columns], self.filled[:, self.columns]
         clean = self._start(*narrow)
         one = np.zeros(len(clean), dtype=np.int64)
         selection = self._settle(*narrow, clean, one, rounds=6)
@@ -205,6 +219,8 @@ class Selector:
             gain = np.log1p(np.maximum(judged.gain, 0.0))
             tried = np.log1p(np.maximum(trials.judged.gain, 0.0))
             cut = float(np.expm1(_cut(gain[clean], tried, cost)))
+            missing = np.isnan(X)
+            filled[missing] = judged.fitted[missing]
             selection = Selection(mixture, clean, labels, membership, judged, trials, cut)
             selected = ~selection.damaged & self._quiet(X, selection)
             logger.debug(
@@ -326,15 +342,6 @@ class Selector:
 def select(X, **options):
     """Return the :class:`Selection` of a matrix; see :class:`Selector` for the options."""
     return Selector(X, **options).select()
-
-
-def _fill(X):
-    """Missing entries replaced by the mean of their place."""
-    missing = np.isnan(X)
-    if not missing.any():
-        return X
-    count = np.maximum(np.sum(~missing, axis=0), 1)
-    return np.where(missing, np.nansum(X, axis=0) / count, X)
 
 
 def _by_fold(component):

@@ -28,6 +28,8 @@ class TrialReport:
         Share of those found whose repair was closer to the truth, for every output.
     sure : dict of str to float
         Share of those found whose confidence reached `min_confidence`.
+    n_suspicious : int
+        Vectors of the matrix that look damaged by their gain alone.
     reliability : list of tuple (confidence, share closer, number)
         Of the trials with output "values", in bins of the confidence.
     abstained : bool
@@ -41,6 +43,7 @@ class TrialReport:
     found: float = float("nan")
     closer: dict[str, float] = field(default_factory=dict)
     sure: dict[str, float] = field(default_factory=dict)
+    n_suspicious: int = 0
     reliability: list[tuple[float, float, int]] = field(default_factory=list)
     abstained: bool = False
     reason: str = ""
@@ -60,14 +63,14 @@ class TrialReport:
         return "\n".join(lines + ([self.reason] if self.reason else []))
 
 
-def report_trials(rule, trials, min_confidence):
+def report_trials(rule, cut, trials, min_confidence):
     """Sum up trials; `rule` may be None."""
     kinds = Counter(pattern.kind for pattern in trials.patterns)
     report = TrialReport(n_trials=len(trials.rows), patterns=dict(kinds))
+    found = trials.judged.gain > cut
+    report.found = float(found.mean())
     if rule is None:
         return report
-    found = trials.judged.gain > rule.cut
-    report.found = float(found.mean())
     before, values, blend = trials.squared_errors()
     for name, after in zip(OUTPUTS, (values, blend, blend), strict=True):
         closer = after < before

@@ -176,7 +176,8 @@ def _pattern_of(order, share):
     steps = (order[places] - places) % length
     common = np.bincount(steps).argmax()
     if np.mean(steps == common) > _AGREE:
-        by = int(-common if common <= length // 2 else length - common)
+        # What undoes the damage is its inverse.
+        by = int(common if common <= length // 2 else common - length)
         return Pattern("shift", share, first, last, by)
     if len(places) < _DENSE * length or length > _DENSE * len(order):
         return None

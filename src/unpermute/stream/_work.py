@@ -5,6 +5,7 @@ vector. Local runs and clusters call the same tasks on the same blocks, so that 
 """
 
 import copy
+import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -98,6 +99,7 @@ def slim(model, *, n_jobs=None):
     if isinstance(model, PMSDR):
         for name in _OF_TRAINING:
             setattr(model, name, getattr(model, name)[:0])
+        model.__dict__.pop("_proposals", None)
     # Blocks are plain matrices; names were compared before.
     vars(model).pop("feature_names_in_", None)
     if n_jobs is not None and hasattr(model, "n_jobs"):
@@ -107,7 +109,8 @@ def slim(model, *, n_jobs=None):
 
 def fingerprint(model):
     """Return what tells a fitted model from another one, apart from how fast it works."""
-    state = vars(slim(model))
+    # As it is once it was sent elsewhere and came back: sharing between parts would tell otherwise.
+    state = pickle.loads(pickle.dumps(vars(slim(model))))
     speed = ("n_jobs", "verbose", "random_state")
     known = {key: value for key, value in state.items() if key not in speed}
     return joblib.hash((type(model).__qualname__, sorted(known.items())))
