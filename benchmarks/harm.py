@@ -4,7 +4,6 @@ It prints nothing of its own.
 """
 
 import argparse
-import importlib.util
 import itertools
 import json
 import time
@@ -33,10 +32,8 @@ class Repair:
     abstained: bool  # nothing was changed because trials failed
 
 
-def run(X, seed, prototype=None):
+def run(X, seed):
     """Repair a matrix of which nothing is known."""
-    if prototype is not None:
-        return _run_prototype(X, seed, prototype)
     model = PMSDR(output="values", random_state=seed)
     start = time.perf_counter()
     values = model.fit_transform(X)
@@ -66,22 +63,6 @@ def _replace(X, rows, repaired):
     fixed = X.copy()
     fixed[rows] = repaired
     return fixed
-
-
-def _run_prototype(X, seed, path):
-    """Repair with the function ``repair`` of a file (temporary, to compare)."""
-    spec = importlib.util.spec_from_file_location("prototype", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    start = time.perf_counter()
-    found = module.repair(X, seed)
-    seconds = time.perf_counter() - start
-    sure = np.where(found["change_v"], "recovered", "uncertain")
-    return Repair(
-        flagged=found["flag"], status=np.where(found["flag"], sure, "clean"),
-        confidence=found["conf_v"], values=found["values"], blend=found["blend"],
-        proposed=found.get("all_v", X), seconds=seconds, abstained=found["K"] == 0,
-    )  # fmt: skip
 
 
 def parse_level(text):
@@ -152,22 +133,19 @@ def relative_error(estimate, truth):
     return float(np.linalg.norm(estimate - truth) / np.linalg.norm(truth)) if len(truth) else np.nan
 
 
-def fit_one(name, X, level, pattern, seed, prototype):
+def fit_one(name, X, level, pattern, seed):
     """Figures of one damaged and repaired matrix, or what went wrong."""
     row = {"name": name, "level": level, "pattern": pattern, "seed": seed}
     try:
         Y = damage(X, level, pattern, seed)
-        return row | measure(X, Y, run(Y, seed, prototype))
+        return row | measure(X, Y, run(Y, seed))
     except Exception as error:  # one failed fit must not end a long run
         return row | {"error": f"{type(error).__name__}: {error}"}
 
 
 def fit_all(problems, options):
     """Yield lists of rows that differ in the seed alone, in the order of the problems."""
-    jobs = (
-        delayed(fit_one)(*problem, options.pattern, seed, options.prototype)
-        for *problem, seed in problems
-    )
+    jobs = (delayed(fit_one)(*problem, options.pattern, seed) for *problem, seed in problems)
     rows = Parallel(n_jobs=options.jobs, return_as="generator")(jobs)
     while group := list(itertools.islice(rows, len(options.seeds))):
         yield group
@@ -204,7 +182,6 @@ def make_parser(description, seeds):
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--pattern", choices=PATTERNS, default=PATTERNS[0], help="what moves")
     parser.add_argument("--json", type=Path, help="file for the figures of every fit")
-    parser.add_argument("--prototype", help=argparse.SUPPRESS)
     return parser
 
 

@@ -94,10 +94,10 @@ class CleanModel:
         self.certifier.improve(again, Y[rows], membership[rows], n_jobs=n_jobs)
         judged.replace(rows, again)
 
-    def examine(self, X, membership=None, *, output, min_confidence, count=None, n_jobs=None):
-        """Judge and repair vectors; returns a :class:`Repaired` and what was proposed."""
-        judged = self.propose(self.in_units(X), membership, n_jobs=n_jobs)
-        return self.enter(X, judged, output, min_confidence, count)
+    def examine(self, X, *, output, min_confidence, n_jobs=None):
+        """Judge and repair new vectors; returns a :class:`Repaired` and what was proposed."""
+        judged = self.propose(self.in_units(X), n_jobs=n_jobs)
+        return self.enter(X, judged, output, min_confidence)
 
     def enter(self, X, judged, output, min_confidence, count=None):
         """Decide about proposals and write the result."""

@@ -69,10 +69,10 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     `fit` warns. The same vector may be judged differently by `fit_transform`, where the model is
     held back from it, and by `transform`, where it is a new one.
 
-    With stages by name, or with `n_subspaces` or `rank` given, or with fewer than 60 vectors, four
-    stages follow each other instead, as in the paper: **detect** which vectors are permuted,
-    **cluster** the clean ones and fit a basis to each cluster, **classify** every permuted vector
-    to one of the subspaces, **recover** it there.
+    With a stage named, with `n_subspaces` or `rank` given, with fewer than 60 vectors, or with more
+    than `max_exemplars`, four stages follow each other instead, as in the paper: **detect** which
+    vectors are permuted, **cluster** the clean ones and fit a basis to each cluster, **classify**
+    every permuted vector to one of the subspaces, **recover** it there.
 
     Choose it when the permuted vectors are many, or their permutations differ, and the clean ones
     outnumber the dimension of every subspace.
@@ -80,14 +80,12 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     Parameters
     ----------
     n_subspaces : int, default=None
-        Number of subspaces; None: by the largest gap of the graph's spectrum, clusters of one
-        subspace merged.
+        Number of subspaces; None: estimated. If it is given, the four stages follow each other.
     rank : int or sequence of int, default=None
         Dimension of the subspaces: one for all, or a list that is matched to the clusters by the
-        residual it leaves; None: by the largest gap of the singular values of each cluster, or,
-        with `refine`, those above the noise.
+        residual it leaves; None: estimated. If it is given, the four stages follow each other.
     contamination : "auto", float in [0, 1) or int, default="auto"
-        Share (float) or number (int) of permuted vectors; "auto": estimated by the detector.
+        Share (float) or number (int) of permuted vectors in the training matrix; "auto": estimated.
     affine : bool, default=False
         Whether the bases have an offset. (SSC's own affine constraint is
         ``clusterer=SparseSubspaceClustering(affine=True)``.)
@@ -119,7 +117,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     n_jobs : int, default=None
         Threads; the result does not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Seeds the k-means step of the clustering and the starts of the search.
+        Seeds folds, trials, clustering and starts.
     verbose : int, default=0
         Above 0, the stages are logged at level INFO instead of DEBUG (logger "unpermute").
     max_exemplars : "auto", int or None, default="auto"

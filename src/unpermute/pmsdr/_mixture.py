@@ -11,7 +11,7 @@ __all__ = ["SMALLEST", "fit_mixture"]
 SMALLEST = 8
 
 
-def fit_mixture(X, labels, *, rounds, rank=None, centred=True):
+def fit_mixture(X, labels, *, rounds):
     """Fit components and reassign vectors by held-out likelihood, until nothing changes.
 
     Parameters
@@ -22,8 +22,6 @@ def fit_mixture(X, labels, *, rounds, rank=None, centred=True):
         First guess; −1: none.
     rounds : int
         Rounds at most.
-    rank, centred
-        As for :func:`fit_component`.
 
     Returns
     -------
@@ -39,7 +37,7 @@ def fit_mixture(X, labels, *, rounds, rank=None, centred=True):
         own = np.full(len(X), -1)
         for j, k in enumerate(groups):
             own[labels == k] = j
-        mixture = _fit(X, own, len(groups), rank, centred)
+        mixture = _fit(X, own, len(groups))
         if len(groups) == 1 and (own == 0).all():
             break
         if step >= rounds and (own >= 0).all():
@@ -49,11 +47,11 @@ def fit_mixture(X, labels, *, rounds, rank=None, centred=True):
             break
     if (own < 0).any():
         own = np.where(own < 0, labels, own)
-        mixture = _fit(X, own, len(groups), rank, centred)
+        mixture = _fit(X, own, len(groups))
     return mixture, own
 
 
-def _fit(X, labels, count, rank, centred):
-    components = [fit_component(X[labels == k], rank=rank, centred=centred) for k in range(count)]
+def _fit(X, labels, count):
+    components = [fit_component(X[labels == k]) for k in range(count)]
     shares = np.array([np.mean(labels == k) for k in range(count)])
     return Mixture(components, np.log(shares / shares.sum()))

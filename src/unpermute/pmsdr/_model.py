@@ -129,20 +129,13 @@ class Moved(NamedTuple):
     variance: np.ndarray
 
 
-def fit_component(X, *, rank=None, centred=True, folds=None, seed=0):
+def fit_component(X, *, seed=0):
     """Fit a component to clean vectors.
 
     Parameters
     ----------
     X : ndarray of shape (n_members, n_features)
         Vectors without missing entries.
-    rank : int, default=None
-        Number of directions; None: the smallest that predicts hidden entries of held-out vectors
-        nearly as well as the best.
-    centred : bool, default=True
-        Whether the component has a mean; if not, it passes through the origin.
-    folds : ndarray of int of shape (n_members,), default=None
-        Vectors of one fold are held out together; None: at random, equal vectors together.
     seed : int, default=0
         Of the folds and the hidden entries.
 
@@ -152,30 +145,22 @@ def fit_component(X, *, rank=None, centred=True, folds=None, seed=0):
     """
     n, n_features = X.shape
     rng = np.random.default_rng(seed)
-    if folds is None:
-        folds = _random_folds(X, rng)
-    folds = np.unique(folds, return_inverse=True)[1]
-    largest_fold = np.bincount(folds).max()
-    most = int(max(min(_MAX_RANK, n - largest_fold - 1, n_features - 1), 1))
-    if rank is not None:
-        most = int(max(min(rank, n - largest_fold, n_features), 1))
-    held_out, scores, total = _hold_out(X, folds, most, centred)
+    folds = _random_folds(X, rng)
+    most = int(max(min(_MAX_RANK, n - np.bincount(folds).max() - 1, n_features - 1), 1))
+    held_out, scores, total = _hold_out(X, folds, most)
     floor = _RESOLUTION * total / n_features + 1e-12
     variances = np.maximum(isotonic_regression(scores, increasing=False), floor)
     left = n_features - np.arange(1, most + 1)
     noises = np.maximum((total - np.cumsum(scores)) / np.maximum(left, 1), floor)
     rows, real = pad([np.flatnonzero(folds == f) for f in range(folds.max() + 1)])
     centred_X = (X[rows] - held_out.mean).astype(np.float32)
-    if rank is None:
-        shown = (rng.random((n, n_features)) < _SHOWN)[rows]
-        rank = _choose_rank(centred_X, shown, real, held_out, variances, noises, floor)
-    else:
-        rank = most
+    shown = (rng.random((n, n_features)) < _SHOWN)[rows]
+    rank = _choose_rank(centred_X, shown, real, held_out, variances, noises, floor)
     noise = noises[rank - 1]
     variances = np.maximum(variances[:rank], 1.001 * noise).astype(np.float32)
     held_out = View(held_out.mean, np.ascontiguousarray(held_out.directions[:, :rank]))
     entry_noise = _entry_noise(centred_X, real, held_out, variances, noise)
-    mean = X.mean(axis=0) if centred else np.zeros(n_features)
+    mean = X.mean(axis=0)
     directions = principal_directions(X - mean, rank).astype(np.float32)
     component = Component(
         View(mean[None, None], directions[None]), held_out, folds, variances, noise, entry_noise
@@ -218,13 +203,13 @@ def pad(groups):
     return rows, np.arange(longest)[None] < np.array([len(g) for g in groups])[:, None]
 
 
-def _hold_out(X, folds, rank, centred):
+def _hold_out(X, folds, rank):
     """Views without each fold; mean squares of held-out vectors along directions, and in all."""
     means, directions = [], []
     scores, total = np.zeros(rank), 0.0
     for f in range(folds.max() + 1):
         others = X[folds != f]
-        mean = others.mean(axis=0) if centred else np.zeros(X.shape[1])
+        mean = others.mean(axis=0)
         V = principal_directions(others - mean, rank)
         Z = X[folds == f] - mean
         scores += np.sum((Z @ V.T) ** 2, axis=0)

@@ -97,8 +97,8 @@ class _Split:
 class _Comparison:
     """Errors of repaired hold-outs under candidates (number of components, graph)."""
 
-    def __init__(self, X, labels, patterns, options, *, seed, n_jobs):
-        self.X, self.labels, self.options = X, labels, options
+    def __init__(self, X, labels, patterns, *, seed, n_jobs):
+        self.X, self.labels = X, labels
         self.seed, self.n_jobs = seed, n_jobs
         size = min(max(int(_SHARE * len(X)), SMALLEST), _SPLIT_SIZE)
         order = np.random.default_rng(seed).permutation(len(X))
@@ -128,7 +128,7 @@ class _Comparison:
             if graph >= len(found):
                 return None
             labels, rounds = found[graph], 2
-        mixture, _ = fit_mixture(X, labels, rounds=rounds, **self.options)
+        mixture, _ = fit_mixture(X, labels, rounds=rounds)
         if mixture is None:
             return None
         unseen = Membership.none(len(split.held))
@@ -142,7 +142,7 @@ class _Comparison:
         return None if any(part is None for part in parts) else np.concatenate(parts)
 
 
-def choose_number(X, labels, patterns, *, most, seed=0, n_jobs=None, **options):
+def choose_number(X, labels, patterns, *, most, seed=0, n_jobs=None):
     """Choose the number of components and the graph that splits them.
 
     One hold-out decides which numbers are promising, all of them which is taken: the smallest
@@ -161,8 +161,6 @@ def choose_number(X, labels, patterns, *, most, seed=0, n_jobs=None, **options):
         Largest number.
     seed : int, default=0
     n_jobs : int, default=None
-    **options
-        As for :func:`fit_mixture`.
 
     Returns
     -------
@@ -171,7 +169,7 @@ def choose_number(X, labels, patterns, *, most, seed=0, n_jobs=None, **options):
     """
     if len(X) < 4 * SMALLEST:
         return None  # too few to be held out and divided
-    comparison = _Comparison(X, labels, patterns, options, seed=seed, n_jobs=n_jobs)
+    comparison = _Comparison(X, labels, patterns, seed=seed, n_jobs=n_jobs)
     if not comparison.splits:
         return None
     first, present = comparison.splits[0], int(labels.max()) + 1

@@ -20,7 +20,7 @@ from unpermute.pmsdr._model import fit_component, in_place, pad, predicted
 from unpermute.pmsdr._number import Graphs, choose_number
 from unpermute.pmsdr._trials import SHARES, Trials, matching_shares, run_trials, scattered, shuffle
 
-__all__ = ["Selection", "select"]
+__all__ = ["Selection", "Selector"]
 
 logger = logging.getLogger("unpermute")
 
@@ -83,19 +83,12 @@ class Selector:
     ----------
     X : ndarray of shape (n_vectors, n_features)
         The observed vectors; NaN where missing.
-    n_components : int or None
-        Number of components, if given.
-    rank : int or None
-        Their rank, if given.
-    centred : bool
-        Whether components have a mean.
     seed : int
     n_jobs : int or None
     """
 
-    def __init__(self, X, *, n_components=None, rank=None, centred=True, seed=0, n_jobs=None):
-        self.X, self.n_components = X, n_components
-        self.options = {"rank": rank, "centred": centred}
+    def __init__(self, X, *, seed=0, n_jobs=None):
+        self.X = X
         self.seed, self.n_jobs = seed, n_jobs
         self.rng = np.random.default_rng(seed)
         n_features = X.shape[1]
@@ -108,7 +101,7 @@ class Selector:
         count = np.maximum(np.sum(~missing, axis=0), 1)
         filled = np.where(missing, np.nansum(X, axis=0) / count, X)
         for _ in range(_FILLS if missing.any() else 0):
-            component = fit_component(filled, **self.options)
+            component = fit_component(filled)
             filled[missing] = predicted(X, component)[missing]
         return filled
 
@@ -120,14 +113,11 @@ class Selector:
         clean = self._start(*narrow)
         one = np.zeros(len(clean), dtype=np.int64)
         selection = self._settle(*narrow, clean, one, rounds=6)
-        if self.n_components != 1:
-            selection = self._more_likely(selection, self._from_representation(*narrow))
-            if selection is not None:
-                selection = self._divide(*narrow, selection)
-                selection = self._take_back(*narrow, selection)
+        selection = self._more_likely(selection, self._from_representation(*narrow))
         if selection is None:
             return None
-        selection = self._merge(*narrow, selection)
+        for improve in (self._divide, self._take_back, self._merge):
+            selection = improve(*narrow, selection)
         labels = np.where(
             selection.clean & (selection.labels < 0), selection.judged.component, selection.labels
         )
@@ -141,7 +131,7 @@ class Selector:
         """Vectors with little noise for their variance, by views that they did not shape."""
         clean, variance = np.ones(len(X), dtype=bool), np.nanvar(X, axis=1) + 1e-300
         for step in range(4):
-            component = fit_component(filled[clean], **self.options)
+            component = fit_component(filled[clean])
             members = np.flatnonzero(clean)
             noise = np.empty(len(X))
             rows = _by_fold(component)
@@ -199,9 +189,7 @@ class Selector:
         seen: list[np.ndarray] = []
         for step in range(rounds):
             several = len(np.unique(labels[clean])) > 1
-            mixture, own = fit_mixture(
-                filled[clean], labels[clean], rounds=2 if several else 0, **self.options
-            )
+            mixture, own = fit_mixture(filled[clean], labels[clean], rounds=2 if several else 0)
             if mixture is None:
                 return None
             labels = np.full(len(X), -1)
@@ -269,15 +257,12 @@ class Selector:
             most = _MOST_COMPONENTS if present == 1 else present + 3
             candidate = choose_number(
                 filled[clean], labels, patterns, most=most, seed=self.seed, n_jobs=self.n_jobs,
-                **self.options,
             )  # fmt: skip
             if candidate is None:
                 break
             count, graph = candidate
             graphs = Graphs(filled[clean], fit_component(filled[clean]), seed=self.seed)
-            _, own = fit_mixture(
-                filled[clean], graphs.partitions(count)[graph], rounds=3, **self.options
-            )
+            _, own = fit_mixture(filled[clean], graphs.partitions(count)[graph], rounds=3)
             labels = np.full(len(X), -1)
             labels[clean] = own
             divided = self._settle(X, filled, clean, labels, rounds=4, patterns=patterns)
@@ -318,7 +303,7 @@ class Selector:
 
     def _as_one(self, X, filled):
         """Rank of a component fitted to vectors, and their held-out likelihood."""
-        component = fit_component(filled, **self.options)
+        component = fit_component(filled)
         rows, likelihood = _by_fold(component), np.empty(len(X))
         likelihood[rows] = in_place(X[rows], component.held_out, component)[0]
         return component.rank, likelihood
@@ -337,11 +322,6 @@ class Selector:
         if found is None or found.clean[rows].mean() < 0.7:
             return selection
         return found if found.clean.sum() >= selection.clean.sum() else selection
-
-
-def select(X, **options):
-    """Return the :class:`Selection` of a matrix; see :class:`Selector` for the options."""
-    return Selector(X, **options).select()
 
 
 def _by_fold(component):
