@@ -111,7 +111,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         What permuted vectors become: the observed values moved; the fitted vector; or, entry by
         entry, observed and fitted value weighed by the probability of being in place. Clean
         vectors are returned unchanged. Uncertain ones stay unchanged in "values" and "blend", and
-        become the best estimate in "subspace".
+        become the best estimate in "subspace"; with the four stages also in "blend".
     min_confidence : float in [0, 1], default=0.95
         Vectors recovered with less confidence are uncertain.
     n_jobs : int, default=None
