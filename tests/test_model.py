@@ -22,7 +22,7 @@ from unpermute.pmsdr._model import (
     in_place,
     value_density,
 )
-from unpermute.pmsdr._trials import Pattern, _pattern_of
+from unpermute.pmsdr._trials import Pattern, _pattern_of, run_trials
 from unpermute.stream._work import fingerprint
 
 
@@ -311,6 +311,33 @@ def test_given_number_of_permuted_vectors_is_met(seed):
     assert (
         PMSDR(contamination=count - 5, random_state=0).fit(data.X).outlier_mask_.sum() == count - 5
     )
+
+
+def test_a_given_number_is_met_where_nothing_can_be_repaired():
+    """It says so instead of failing, whether or not anything looks shuffled."""
+    for seed in range(3):
+        X = np.random.default_rng(seed).normal(size=(100, 20))
+        model = PMSDR(contamination=7, random_state=0)
+        with pytest.warns(UserWarning, match="See trials_"):
+            np.testing.assert_array_equal(model.fit_transform(X), X)
+        assert model.outlier_mask_.sum() == 7
+
+
+def test_trials_measure_every_output(rng):
+    """The error of "subspace" is that of the fitted vectors, not of the blend."""
+    X = low_rank(0)
+    mixture, membership = one_component(X)
+
+    def propose(Y, members):
+        return judge(Y, mixture, members, FULL)
+
+    patterns = [Pattern("scattered", 0.3)]
+    trials = run_trials(X, propose, membership, patterns, count=150, rng=rng)
+    errors, judged = trials.squared_errors(), trials.judged
+    versions = trials.observed, judged.values, judged.blend, judged.fitted
+    for error, version in zip(errors, versions, strict=True):
+        np.testing.assert_allclose(error, np.linalg.norm(version - X[trials.rows], axis=1) ** 2)
+    assert not np.allclose(errors[2], errors[3])
 
 
 def plane(seed):

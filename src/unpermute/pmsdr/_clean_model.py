@@ -102,15 +102,12 @@ class CleanModel:
     def enter(self, X, judged, output, min_confidence, count=None):
         """Decide about proposals and write the result."""
         Y = self.in_units(X)
-        probability = self._damage_probability(judged, Y)
+        probability, confidence = self._probabilities(judged, Y)
         flags = probability >= _FLAGGED if count is None else _largest(judged.gain, count)
         repaired = Repaired.untouched(X, np.where(flags, judged.component, judged.nearest))
         repaired.damage_probability[:] = probability
         rows = np.flatnonzero(flags)
-        confidence = {name: np.zeros(len(rows)) for name in OUTPUTS}
-        if self.rule is not None:
-            part = judged.part(rows)
-            confidence = {name: self.rule.confidence(part, Y[rows], name) for name in OUTPUTS}
+        confidence = {name: own[rows] for name, own in confidence.items()}
         repaired.confidence[:] = 1.0 - probability
         repaired.confidence[rows] = confidence[output]
         certain = confidence[output] >= min_confidence
@@ -128,12 +125,15 @@ class CleanModel:
         repaired.X[written] = proposals[output][np.searchsorted(rows, written)]
         return repaired, proposals
 
-    def _damage_probability(self, judged, Y):
-        return np.zeros(len(Y)) if self.rule is None else self.rule.damage_probability(judged, Y)
+    def _probabilities(self, judged, Y):
+        """Probability of damage and confidence by output; zeros where trials could not tell."""
+        if self.rule is None:
+            return np.zeros(len(Y)), {name: np.zeros(len(Y)) for name in OUTPUTS}
+        return self.rule.probabilities(judged, Y)
 
     def is_damaged(self, judged, Y):
         """Which vectors are flagged."""
-        return self._damage_probability(judged, Y) >= _FLAGGED
+        return self._probabilities(judged, Y)[0] >= _FLAGGED
 
     def noise_report(self):
         """What a person may want to know of every component."""

@@ -221,25 +221,25 @@ class Rule:
     proven: float
     closer: dict[str, Success]
 
-    def damage_probability(self, judged, Y):
-        """Probability that vectors are damaged."""
-        probability, rows = np.zeros(len(Y)), np.flatnonzero(judged.gain > self.cut)
+    def probabilities(self, judged, Y):
+        """Probability that vectors are damaged, and the confidence in their repair by output.
+
+        The confidence is the probability that the proposed repair is closer to the truth than what
+        was observed.
+        """
+        damage, rows = np.zeros(len(Y)), np.flatnonzero(judged.gain > self.cut)
         known = known_of(judged.part(rows), Y[rows])
         clean = self.tail.log_odds(judged.gain[rows]) - np.log(self.n_damaged)
         # A certified order is no accident, however weak the vector is among the trials.
-        odd, proven = self.ranks.log_odds(known), -logit(self.proven)
-        odd = np.where(judged.certified[rows], np.minimum(odd, proven), odd)
-        probability[rows] = expit(-np.logaddexp(odd, clean))
-        return probability
-
-    def confidence(self, judged, Y, output):
-        """Probability that the proposed repair is closer to the truth than what was observed."""
-        probability = self.damage_probability(judged, Y)
-        rows = np.flatnonzero(judged.gain > self.cut)
-        closer = self.closer[output](known_of(judged.part(rows), Y[rows]))
-        proven = np.maximum(closer, self.proven)
-        probability[rows] *= np.where(judged.certified[rows], proven, closer)
-        return probability
+        certified, odd = judged.certified[rows], self.ranks.log_odds(known)
+        odd = np.where(certified, np.minimum(odd, -logit(self.proven)), odd)
+        damage[rows] = expit(-np.logaddexp(odd, clean))
+        confidence = {}
+        for output, success in self.closer.items():
+            closer = success(known)
+            confidence[output] = damage.copy()
+            confidence[output][rows] *= np.where(certified, np.maximum(closer, self.proven), closer)
+        return damage, confidence
 
 
 def known_of(judged, Y):
@@ -286,7 +286,7 @@ def learn_rule(judged, Y, cut, clean, trials):
     tail = Tail.of(clean, trials.judged.gain[found])
     errors = trials.squared_errors()
     closer = {}
-    for output, after in zip(OUTPUTS, (*errors[1:], errors[2]), strict=True):
+    for output, after in zip(OUTPUTS, errors[1:], strict=True):
         closer[output] = Success.of(tried, (after < errors[0])[found].astype(int))
     certified = trials.judged.certified
     right = np.sum(certified & (errors[1] < errors[0]))

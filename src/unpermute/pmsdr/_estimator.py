@@ -414,8 +414,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         given = self.n_subspaces is not None or self.rank is not None
         many = exemplar_count(self.max_exemplars, len(X)) is not None
         n_movable = np.count_nonzero(~has_no_order(X))
-        plain = self.refine and self.recoverer == "search" if isinstance(self.recoverer, str) else 0
-        return bool(plain) and not (named or given or many) and n_movable >= _FEW_VECTORS
+        plain = self.refine and isinstance(self.recoverer, str) and self.recoverer == "search"
+        return plain and not (named or given or many) and n_movable >= _FEW_VECTORS
 
     def _stage(self, name):
         """The stage as named; "model": the one that the four stages are best at."""
@@ -476,9 +476,10 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         """Say so if vectors look shuffled but none is repaired."""
         report, flagged = self.trials_, int(self.outlier_mask_.sum())
         closer = report.closer.get(self.output)
-        if closer is None and report.n_suspicious > 0:
+        suspicious = max(report.n_suspicious, flagged)
+        if closer is None and suspicious > 0:
             report.reason = (
-                f"{report.n_suspicious} vectors may be shuffled, but nothing was changed: of"
+                f"{suspicious} vectors may be shuffled, but nothing was changed: of"
                 f" {report.n_trials} clean vectors that were shuffled, only {report.found:.0%} were"
                 " found, too few to tell what repairs are worth."
             )

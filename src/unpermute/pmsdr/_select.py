@@ -346,7 +346,7 @@ def _repairs_better(new, old):
     """Whether trials of the same vectors end with smaller errors under the new mixture."""
     errors = []
     for selection in (new, old):
-        _, values, blend = selection.trials.squared_errors()
+        _, values, blend, _ = selection.trials.squared_errors()
         total = values + blend
         errors.append((total.mean(), np.mean(np.log(total + 1e-300))))
     (new_mean, new_log), (old_mean, old_log) = errors

@@ -71,14 +71,14 @@ def report_trials(rule, cut, trials, min_confidence):
     report.found = float(found.mean())
     if rule is None:
         return report
-    before, values, blend = trials.squared_errors()
-    for name, after in zip(OUTPUTS, (values, blend, blend), strict=True):
-        closer = after < before
-        confidence = rule.confidence(trials.judged, trials.observed, name)
-        report.closer[name] = float(closer[found].mean())
-        report.sure[name] = float(np.mean(confidence[found] >= min_confidence))
+    before, *after = trials.squared_errors()
+    _, confidence = rule.probabilities(trials.judged, trials.observed)
+    for name, errors in zip(OUTPUTS, after, strict=True):
+        closer, sure = (errors < before)[found], confidence[name][found]
+        report.closer[name] = float(closer.mean())
+        report.sure[name] = float(np.mean(sure >= min_confidence))
         if name == "values":
-            report.reliability = _bins(confidence[found], closer[found])
+            report.reliability = _bins(sure, closer)
     return report
 
 

@@ -1,7 +1,8 @@
 """Trials: clean vectors shuffled as the damaged ones seem to be, and repaired like these.
 
-Every trial is judged by folds that its clean original did not shape. What came of the trials is the
-only source of confidence: how often a repair with such a score is closer to the truth.
+Every trial is judged by folds that its clean original did not shape; only the search for a
+certified order uses the bases of all clean vectors. What came of the trials is the only source of
+confidence: how often a repair with such a score is closer to the truth.
 """
 
 from dataclasses import dataclass
@@ -85,8 +86,9 @@ class Trials:
     judged: Judged
 
     def squared_errors(self):
-        """Squared errors as observed, of the values moved, and of the blend."""
-        versions = self.observed, self.judged.values, self.judged.blend
+        """Squared errors as observed, of the values moved, of the blend, and of the fit."""
+        judged = self.judged
+        versions = self.observed, judged.values, judged.blend, judged.fitted
         return tuple(np.nansum((version - self.truth) ** 2, axis=1) for version in versions)
 
     @property
