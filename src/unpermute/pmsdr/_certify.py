@@ -54,14 +54,18 @@ class Certifier:
         """
         if any(basis.shape[1] >= len(basis) - 1 for basis in self.bases):
             return  # any order fits a subspace that holds everything
-        worst = np.argsort(-judged.noise_after, kind="stable")[:_PILOT]
+        order = np.argsort(-judged.noise_after, kind="stable")
+        pilot = np.unique(np.r_[order[: _PILOT // 2], order[:: max(2 * len(order) // _PILOT, 1)]])
         improved, certified = {}, {}
         for budget in (0, _STARTS):
-            part = judged.part(worst)
+            part = judged.part(pilot)
             self.budget = budget
-            self.improve(part, Y[worst], membership[worst], n_jobs=n_jobs)
+            self.improve(part, Y[pilot], membership[pilot], n_jobs=n_jobs)
             certified[budget] = np.mean(part.certified)
-            improved[budget] = np.mean(part.gain > (1.0 + _WORTH_IT) * judged.gain[worst])
+            improved[budget] = np.mean(part.gain > (1.0 + _WORTH_IT) * judged.gain[pilot])
+            if certified[0] == 0:
+                self.budget = None  # the noise allows no certificate, however long the search
+                return
         useful = improved[0] > 0 or certified[0] > _MOST
         more = improved[_STARTS] - improved[0] > _MANY_MORE
         self.budget = _STARTS if more else 0 if useful else None

@@ -14,7 +14,7 @@ from unpermute.pmsdr._judge import FULL, Membership, Mixture, judge
 from unpermute.pmsdr._put_back import Repaired
 from unpermute.pmsdr._select import Selector
 from unpermute.pmsdr._trial_report import TrialReport, report_trials
-from unpermute.pmsdr._trials import SHARES, patterns_of, run_trials, scattered
+from unpermute.pmsdr._trials import ALL_SHARES, patterns_of, run_trials, scattered
 from unpermute.recover import entry_confidence
 
 __all__ = ["FAR_AWAY", "CleanModel", "learn_model"]
@@ -22,6 +22,8 @@ __all__ = ["FAR_AWAY", "CleanModel", "learn_model"]
 # Random starts of the EM for vectors that look damaged; trials get the same.
 _EFFORT = replace(FULL, starts=12)
 _TRIALS = 300
+# Trials that tell how many entries moved.
+_GLANCES = 240
 # Probability of damage from which a vector is flagged.
 _FLAGGED = 0.5
 # Scale of a t distribution with 4 degrees of freedom that is fitted to normal noise of variance 1.
@@ -97,12 +99,12 @@ class CleanModel:
     def examine(self, X, *, output, min_confidence, n_jobs=None):
         """Judge and repair new vectors; returns a :class:`Repaired` and what was proposed."""
         judged = self.propose(self.in_units(X), n_jobs=n_jobs)
-        return self.enter(X, judged, output, min_confidence)
+        return self.enter(X, judged, output, min_confidence, seen=False)
 
-    def enter(self, X, judged, output, min_confidence, count=None):
+    def enter(self, X, judged, output, min_confidence, *, seen=True, count=None):
         """Decide about proposals and write the result."""
         Y = self.in_units(X)
-        probability, confidence = self._probabilities(judged, Y)
+        probability, confidence = self._probabilities(judged, Y, seen=seen)
         flags = probability >= _FLAGGED if count is None else _largest(judged.gain, count)
         repaired = Repaired.untouched(X, np.where(flags, judged.component, judged.nearest))
         repaired.damage_probability[:] = probability
@@ -125,15 +127,15 @@ class CleanModel:
         repaired.X[written] = proposals[output][np.searchsorted(rows, written)]
         return repaired, proposals
 
-    def _probabilities(self, judged, Y):
+    def _probabilities(self, judged, Y, *, seen):
         """Probability of damage and confidence by output; zeros where trials could not tell."""
         if self.rule is None:
             return np.zeros(len(Y)), {name: np.zeros(len(Y)) for name in OUTPUTS}
-        return self.rule.probabilities(judged, Y)
+        return self.rule.probabilities(judged, Y, seen=seen)
 
     def is_damaged(self, judged, Y):
         """Which vectors are flagged."""
-        return self._probabilities(judged, Y)[0] >= _FLAGGED
+        return self._probabilities(judged, Y, seen=False)[0] >= _FLAGGED
 
     def noise_report(self):
         """What a person may want to know of every component."""
@@ -206,13 +208,14 @@ def learn_model(X, *, affine, seed, min_confidence, n_jobs=None):
     )  # fmt: skip
     judged = selection.judged
     rows = np.flatnonzero(selection.damaged)
+    seen = judged.part(rows)
     model.work_harder(judged, Y, rows, selection.membership, n_jobs)
     if len(rows) > 0:
         part, members = judged.part(rows), selection.membership[rows]
         certifier.pilot(part, Y[rows], members, n_jobs)
         certifier.improve(part, Y[rows], members, n_jobs=n_jobs)
         judged.replace(rows, part)
-    _learn_rule(model, selection, Y, rows, min_confidence, selector.rng, n_jobs)
+    _learn_rule(model, selection, Y, rows, seen, min_confidence, selector.rng, n_jobs)
     return model, judged
 
 
@@ -230,14 +233,19 @@ def _centre_and_unit(X):
     return centre * largest, max(float(np.median(sizes)) * largest, 1e-300)
 
 
-def _learn_rule(model, selection, Y, rows, min_confidence, rng, n_jobs):
+def _learn_rule(model, selection, Y, rows, seen, min_confidence, rng, n_jobs):
     """Run trials; sets the rule and the report of the model."""
-    clean = np.flatnonzero(selection.clean)
+    clean = np.flatnonzero(~selection.damaged)
     members, vectors = selection.membership[clean], Y[clean]
-    patterns = patterns_of(selection.judged, rows, selection.trials) or scattered(SHARES)
 
     def propose(Y, membership):
         return model.propose(Y, membership, n_jobs=n_jobs)
+
+    def glance(Y, membership):
+        return judge(Y, model.mixture, membership, FULL, n_jobs=n_jobs)
+
+    wide = run_trials(vectors, glance, members, scattered(ALL_SHARES), count=_GLANCES, rng=rng)
+    patterns = patterns_of(seen, Y[rows], wide, count=_TRIALS)
 
     trials = run_trials(vectors, propose, members, patterns, count=_TRIALS, rng=rng)
     gains = selection.judged.gain[clean]

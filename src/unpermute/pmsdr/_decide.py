@@ -16,9 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, logit
-from sklearn.isotonic import isotonic_regression
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_predict
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 __all__ = ["OUTPUTS", "Rule", "learn_rule"]
 
@@ -41,59 +40,49 @@ _SPLITS = 5
 class Success:
     """Probability that a repair is closer to the truth, learned from trials.
 
-    A logistic regression orders the repairs; isotonic regression over predictions for trials that
-    it was not fitted to turns the order into probabilities. A block of n trials with k successes
-    says (k + ½)/(n + 1): few trials are never sure.
+    A logistic regression orders the repairs. Its scores for trials that it was not fitted to are
+    turned into probabilities by a second one (Platt scaling), so that what was learned from few
+    failures is not believed more than it deserves.
 
     Attributes
     ----------
     centre, scale, slopes : ndarray of shape (n_known,)
-        Of the logistic regression.
-    edges, probabilities : ndarray
-        Lowest log-odds of every block, and its probability.
+        Of the regression that orders repairs.
+    slope, intercept : float
+        Of the regression over its scores.
     """
 
     centre: np.ndarray
     scale: np.ndarray
     slopes: np.ndarray
-    edges: np.ndarray
-    probabilities: np.ndarray
+    slope: float
+    intercept: float
 
     @classmethod
     def of(cls, known, outcome):
         """Learn from what is known of trials, and their outcomes (0 or 1)."""
         centre, scale = known.mean(axis=0), known.std(axis=0) + 1e-12
         standard, slopes = (known - centre) / scale, np.zeros(known.shape[1])
-        scores = np.zeros(len(known))
-        rarer = min(outcome.sum(), len(outcome) - outcome.sum())
-        if rarer > 0:
-            model = LogisticRegression(C=_PENALTY)
-            slopes = model.fit(standard, outcome).coef_[0]
-            scores = standard @ slopes
-        if rarer >= _SPLITS:
-            scores = cross_val_predict(
-                model, standard, outcome, cv=_SPLITS, method="decision_function"
-            )
-            scores -= model.intercept_[0]
-        return cls(centre, scale, slopes, *_blocks(scores, outcome))
+        failures = len(outcome) - outcome.sum()
+        # Few trials are never sure: as if half a success and half a failure had been seen before.
+        base = logit((outcome.sum() + 0.5) / (len(outcome) + 1.0))
+        if min(failures, outcome.sum()) < _SPLITS:
+            return cls(centre, scale, slopes, 0.0, float(base))
+        model = LogisticRegression(C=_PENALTY)
+        splits = StratifiedKFold(_SPLITS, shuffle=True, random_state=0)
+        scores = cross_val_predict(model, standard, outcome, cv=splits, method="decision_function")
+        slopes = model.fit(standard, outcome).coef_[0]
+        scores -= model.intercept_[0]
+        platt = LogisticRegression(C=np.inf).fit(scores[:, None], outcome)
+        slope = float(platt.coef_[0, 0])
+        if slope <= 0.0:
+            return cls(centre, scale, slopes, 0.0, float(base))
+        return cls(centre, scale, slopes, slope, float(platt.intercept_[0]))
 
     def __call__(self, known):
         """Return the probabilities."""
         scores = ((known - self.centre) / self.scale) @ self.slopes
-        blocks = np.searchsorted(self.edges, scores, side="right") - 1
-        return self.probabilities[np.maximum(blocks, 0)]
-
-
-def _blocks(scores, outcome):
-    """Lowest scores and probabilities of the blocks of an isotonic regression."""
-    order = np.argsort(scores, kind="stable")
-    fitted = isotonic_regression(outcome[order].astype(float))
-    if np.all(scores == scores[0]):
-        fitted[:] = 0.0  # nothing orders the trials: one block
-    starts = np.flatnonzero(np.r_[True, np.diff(fitted) > 0.0])
-    sizes = np.diff(np.r_[starts, len(scores)])
-    successes = np.add.reduceat(outcome[order].astype(float), starts)
-    return scores[order][starts], np.maximum.accumulate((successes + 0.5) / (sizes + 1.0))
+        return expit(self.intercept + self.slope * scores)
 
 
 @dataclass(frozen=True)
@@ -154,35 +143,46 @@ class Ranks:
     ----------
     gains, scores, lower : ndarray
         Of the trials, sorted: gains, expected improvements, and the lower of the two ranks.
-    share : float
-        Share of damaged vectors among those that look damaged.
+    n_damaged, n_false : float
+        Expected numbers of damaged and undamaged vectors among those that look damaged, with what
+        counts as seen before.
     """
 
     gains: np.ndarray
     scores: np.ndarray
     lower: np.ndarray
-    share: float = 1.0
+    n_damaged: float = 1.0
+    n_false: float = 0.0
 
     @classmethod
     def of(cls, tried, known):
-        """Ranks among trials, and the share of damaged ones among vectors of which is `known`."""
+        """Ranks among trials, and the numbers of damaged and undamaged ones of which is `known`."""
         gains, scores = np.sort(tried[:, 0]), np.sort(tried[:, 2])
         ranks = cls(gains, scores, np.linspace(0.0, 1.0, len(tried)))
         ranks = cls(gains, scores, np.sort(ranks._lower(tried)))
         false, share = ranks._false_density(known), 0.5
+        n = len(known) + _DAMAGED_BEFORE + _FALSE_BEFORE
         for _ in range(1000):
             expected = np.sum(share / (share + (1.0 - share) * false))
-            following = (expected + _DAMAGED_BEFORE) / (
-                len(known) + _DAMAGED_BEFORE + _FALSE_BEFORE
-            )
+            following = (expected + _DAMAGED_BEFORE) / n
             if abs(following - share) < 1e-6:
                 break
             share = following
-        return cls(gains, scores, ranks.lower, float(share))
+        return cls(gains, scores, ranks.lower, float(share * n), float((1.0 - share) * n))
 
-    def log_odds(self, known):
-        """Undamaged vectors expected per damaged one, as a logarithm."""
-        return np.log((1.0 - self.share) / self.share * self._false_density(known))
+    def log_odds(self, known, *, seen):
+        """Undamaged vectors expected per damaged one, as a logarithm.
+
+        A vector that was `seen` when the numbers were estimated is left out of them: it is no
+        witness in its own case.
+        """
+        density = self._false_density(known)
+        odds = self.n_false / self.n_damaged
+        if seen:
+            own = odds * density / (1.0 + odds * density)  # probability of being undamaged
+            n_false = np.maximum(self.n_false - own, _FALSE_BEFORE)
+            odds = n_false / np.maximum(self.n_damaged - (1.0 - own), _DAMAGED_BEFORE)
+        return np.log(odds * density)
 
     def _lower(self, known):
         gains = np.searchsorted(self.gains, known[:, 0]) / len(self.gains)
@@ -190,7 +190,7 @@ class Ranks:
 
     def _false_density(self, known):
         """Density of the rank of an undamaged vector: a beta distribution that is high near 0."""
-        rank = (np.searchsorted(self.lower, self._lower(known)) + 0.5) / (len(self.lower) + 1.0)
+        rank = (np.searchsorted(self.lower, self._lower(known)) + 1.0) / (len(self.lower) + 1.0)
         return _WEAK * rank ** (_WEAK - 1.0)
 
 
@@ -206,8 +206,6 @@ class Rule:
         Where it stands among the trials.
     tail : Tail
         Clean rather than damaged, by the gain.
-    n_damaged : float
-        Expected number of damaged vectors.
     proven : float
         Probability that a certified repair is right, by trials.
     closer : dict of str to Success
@@ -217,21 +215,20 @@ class Rule:
     cut: float
     ranks: Ranks
     tail: Tail
-    n_damaged: float
     proven: float
     closer: dict[str, Success]
 
-    def probabilities(self, judged, Y):
+    def probabilities(self, judged, Y, *, seen):
         """Probability that vectors are damaged, and the confidence in their repair by output.
 
         The confidence is the probability that the proposed repair is closer to the truth than what
-        was observed.
+        was observed. `seen`: whether the rule was learned with these vectors.
         """
         damage, rows = np.zeros(len(Y)), np.flatnonzero(judged.gain > self.cut)
         known = known_of(judged.part(rows), Y[rows])
-        clean = self.tail.log_odds(judged.gain[rows]) - np.log(self.n_damaged)
+        clean = self.tail.log_odds(judged.gain[rows]) - np.log(self.ranks.n_damaged)
         # A certified order is no accident, however weak the vector is among the trials.
-        certified, odd = judged.certified[rows], self.ranks.log_odds(known)
+        certified, odd = judged.certified[rows], self.ranks.log_odds(known, seen=seen)
         odd = np.where(certified, np.minimum(odd, -logit(self.proven)), odd)
         damage[rows] = expit(-np.logaddexp(odd, clean))
         confidence = {}
@@ -282,7 +279,6 @@ def learn_rule(judged, Y, cut, clean, trials):
         return None
     tried = known_of(trials.judged.part(found), trials.observed[found])
     ranks = Ranks.of(tried, known_of(judged, Y))
-    n_damaged = max(ranks.share * len(Y), 1.0)
     tail = Tail.of(clean, trials.judged.gain[found])
     errors = trials.squared_errors()
     closer = {}
@@ -291,4 +287,4 @@ def learn_rule(judged, Y, cut, clean, trials):
     certified = trials.judged.certified
     right = np.sum(certified & (errors[1] < errors[0]))
     proven = (right + 0.5) / (certified.sum() + 1.0)
-    return Rule(cut, ranks, tail, n_damaged, float(proven), closer)
+    return Rule(cut, ranks, tail, float(proven), closer)

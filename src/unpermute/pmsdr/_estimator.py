@@ -442,7 +442,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
                 count = resolve_contamination(self.contamination, len(X))
                 count = min(count, len(movable))
             part, proposals = model.enter(
-                X[movable], judged, self.output, self.min_confidence, count
+                X[movable], judged, self.output, self.min_confidence, count=count
             )
             self._proposals = SimpleNamespace(**proposals | {"rows": movable[proposals["rows"]]})
             repaired.enter(movable, part)

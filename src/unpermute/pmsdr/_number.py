@@ -18,7 +18,7 @@ from unpermute.pmsdr._mixture import SMALLEST, fit_mixture
 from unpermute.pmsdr._model import fit_component, principal_directions
 from unpermute.pmsdr._trials import shuffle
 
-__all__ = ["Graphs", "choose_number", "paired"]
+__all__ = ["Graphs", "choose_number", "is_better", "paired"]
 
 # Hold-outs, their share of the vectors and their largest size.
 _SPLITS, _SHARE, _SPLIT_SIZE = 4, 0.2, 60
@@ -94,6 +94,13 @@ class _Split:
     errors: dict = field(default_factory=dict)
 
 
+class Labels:
+    """A partition of all vectors as a candidate."""
+
+    def __init__(self, labels):
+        self.labels = labels
+
+
 class _Comparison:
     """Errors of repaired hold-outs under candidates (number of components, graph)."""
 
@@ -119,6 +126,8 @@ class _Comparison:
         X = self.X[split.fitted]
         if candidate is None:
             labels, rounds = self.labels[split.fitted], 0
+        elif isinstance(candidate, Labels):
+            labels, rounds = candidate.labels[split.fitted], 0
         else:
             count, graph = candidate
             if split.graphs is None:
@@ -197,6 +206,14 @@ def choose_number(X, labels, patterns, *, most, seed=0, n_jobs=None):
     return _confirm(comparison, promising)
 
 
+def is_better(X, labels, present, patterns, *, seed=0, n_jobs=None):
+    """Whether repairs of held-out vectors are clearly better with components of other labels."""
+    if len(X) < 4 * SMALLEST:
+        return False
+    comparison = _Comparison(X, present, patterns, seed=seed, n_jobs=n_jobs)
+    return _confirm(comparison, [Labels(labels)]) is not None
+
+
 def _confirm(comparison, candidates):
     """The smallest candidate within one standard error of the best over all hold-outs."""
     base, clear = comparison.everywhere(None), {}
@@ -209,7 +226,7 @@ def _confirm(comparison, candidates):
     if not clear:
         return None
     best = min(clear, key=lambda c: clear[c][0])
-    for candidate in sorted(clear):
+    for candidate in sorted(clear) if len(clear) > 1 else clear:
         change, error, ratio, ratio_error = paired(clear[candidate][1], clear[best][1])
         if change <= max(error, 0.02) and ratio <= 1 + max(ratio_error, 0.02):
             return candidate

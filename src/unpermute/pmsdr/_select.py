@@ -17,7 +17,7 @@ from unpermute.numerics.robust_subspace import unit_rows
 from unpermute.pmsdr._judge import FAST, FULL, Judged, Membership, Mixture, judge, stand
 from unpermute.pmsdr._mixture import fit_mixture
 from unpermute.pmsdr._model import fit_component, in_place, pad, predicted
-from unpermute.pmsdr._number import Graphs, choose_number
+from unpermute.pmsdr._number import Graphs, choose_number, is_better
 from unpermute.pmsdr._trials import SHARES, Trials, matching_shares, run_trials, scattered, shuffle
 
 __all__ = ["Selection", "Selector"]
@@ -113,7 +113,9 @@ class Selector:
         clean = self._start(*narrow)
         one = np.zeros(len(clean), dtype=np.int64)
         selection = self._settle(*narrow, clean, one, rounds=6)
-        selection = self._more_likely(selection, self._from_representation(*narrow))
+        selection = self._better(
+            filled=narrow[1], one=selection, other=self._from_representation(*narrow)
+        )
         if selection is None:
             return None
         for improve in (self._divide, self._take_back, self._merge):
@@ -171,15 +173,16 @@ class Selector:
                 labels[group[~self._start(X[group], filled[group])]] = -1
         return self._settle(X, filled, labels >= 0, labels, rounds=4)
 
-    @staticmethod
-    def _more_likely(one, other):
-        """The selection under which the vectors are clearly more likely, the first if neither."""
+    def _better(self, filled, one, other):
+        """The second selection if repairs of vectors that are clean in both are clearly better."""
         if one is None or other is None:
             return one or other
-        change = other.judged.likelihood - one.judged.likelihood
-        error = change.std() / np.sqrt(len(change))
-        logger.debug("select: %.1f ± %.1f nats a vector by representation", change.mean(), error)
-        return other if change.mean() > 2 * error else one
+        both = one.clean & other.clean
+        clearly = is_better(
+            filled[both], other.labels[both], one.labels[both], self._patterns(other),
+            seed=self.seed, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        return other if clearly else one
 
     def _settle(
         self, X, filled, clean, labels, *, rounds, effort=FAST, patterns=None, cost=_COST
@@ -296,9 +299,13 @@ class Selector:
             k += 1
         if np.array_equal(labels, selection.labels):
             return selection
-        merged = self._settle(
-            X, filled, selection.clean, labels, rounds=2, patterns=self._patterns(selection)
-        )
+        patterns, own = self._patterns(selection), selection.clean & (selection.labels >= 0)
+        if is_better(
+            filled[own], selection.labels[own], labels[own], patterns, seed=self.seed,
+            n_jobs=self.n_jobs,
+        ):  # fmt: skip
+            return selection
+        merged = self._settle(X, filled, selection.clean, labels, rounds=2, patterns=patterns)
         return selection if merged is None else merged
 
     def _as_one(self, X, filled):

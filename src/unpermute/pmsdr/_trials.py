@@ -12,6 +12,7 @@ import numpy as np
 from unpermute.pmsdr._judge import Judged, Membership
 
 __all__ = [
+    "ALL_SHARES",
     "SHARES",
     "Pattern",
     "Trials",
@@ -22,9 +23,13 @@ __all__ = [
 
 # Shares of moved entries in trials while nothing is known about the damage.
 SHARES = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+# Shares that damage may turn out to have.
+ALL_SHARES = np.r_[SHARES, 0.8, 1.0]
 # Moved entries that fill so much of the stretch between first and last are a window; rotations of
 # which so many agree are one shift.
 _DENSE, _AGREE = 0.6, 0.6
+# Steps of EM, which sharpen the distribution of shares: too many would leave single spikes.
+_WEIGHT_STEPS = 30
 
 
 @dataclass(frozen=True)
@@ -152,15 +157,64 @@ def matching_shares(found, trials, *, nearest=3):
     return trials.shares[np.argsort(distances, axis=1)[:, :nearest]].ravel()
 
 
-def patterns_of(judged, rows, trials):
-    """Patterns in which the vectors `rows` seem to be damaged."""
-    patterns = []
-    for j in rows:
-        pattern = _pattern_of(judged.permutations[j].astype(np.int64), float(judged.share[j]))
-        if pattern is None:
-            patterns += scattered(matching_shares(judged.share[[j]], trials))
-        else:
-            patterns += [pattern] * 3
+def share_weights(judged, Y, trials):
+    """How often each share of moved entries in the trials occurs among damaged vectors.
+
+    The trials say how noise, gain and estimated share are distributed at each true share (normal,
+    one covariance); the weights that explain the damaged vectors best are found by EM.
+    """
+    tried, seen = _symptoms(trials.judged, trials.observed), _symptoms(judged, Y)
+    classes = [tried[trials.shares == share] for share in np.unique(trials.shares)]
+    inside = np.concatenate([own - own.mean(axis=0) for own in classes])
+    spread = inside.T @ inside / len(inside) + 1e-6 * np.eye(tried.shape[1])
+    whiten = np.linalg.cholesky(np.linalg.inv(spread))
+    distances = np.stack(
+        [np.sum(((seen - own.mean(axis=0)) @ whiten) ** 2, axis=1) for own in classes], axis=1
+    )
+    likelihood = np.exp(-0.5 * (distances - distances.min(axis=1, keepdims=True)))
+    weights = np.full(len(classes), 1.0 / len(classes))
+    for _ in range(_WEIGHT_STEPS):
+        posterior = likelihood * weights
+        weights = (posterior / posterior.sum(axis=1, keepdims=True)).mean(axis=0)
+    return weights
+
+
+def _symptoms(judged, Y):
+    """What tells how many entries of a vector moved."""
+    noise = np.log(judged.noise) - np.log(np.nanvar(Y, axis=1) + 1e-300)
+    gain = np.log1p(np.maximum(judged.gain, 0.0))
+    return np.column_stack([noise, gain, judged.share])
+
+
+def patterns_of(judged, Y, trials, *, count):
+    """Draw up some `count` patterns in which vectors seem to be damaged.
+
+    Parameters
+    ----------
+    judged : Judged
+        Of the vectors Y.
+    Y : ndarray of shape (n_damaged, n_features)
+    trials : Trials
+        Clean vectors shuffled with shares of all sizes.
+    count : int
+
+    Returns
+    -------
+    list of Pattern
+    """
+    if len(Y) == 0:
+        return scattered(SHARES)
+    found = [
+        _pattern_of(o.astype(np.int64), float(q))
+        for o, q in zip(judged.permutations, judged.share, strict=True)
+    ]
+    irregular = np.array([pattern is None for pattern in found])
+    repeats = max(count // len(Y), 1)
+    patterns = [pattern for pattern in found if pattern is not None] * repeats
+    if irregular.any():
+        weights = share_weights(judged.part(irregular), Y[irregular], trials)
+        counts = np.round(weights * repeats * irregular.sum()).astype(int)
+        patterns += scattered(np.repeat(np.unique(trials.shares), counts))
     return patterns
 
 
