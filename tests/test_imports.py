@@ -22,8 +22,8 @@ LAYERS = [
     {"datasets", "metrics", "theory"},
     {"detect"},
     {"cluster"},
-    {"classify"},
     {"recover"},
+    {"classify"},
     {"pmsdr"},
     {"baselines"},
     {"stream", "distributed"},
@@ -66,7 +66,7 @@ PROMISED = {
         "xi_variance_upper_bound",
     ],
     "unpermute.classify": ["EliminationClassifier", "RecoveryClassifier"],
-    "unpermute.recover": ["recover_vectors"],
+    "unpermute.recover": ["recover_everywhere", "recover_vectors", "starts_for"],
     "unpermute.baselines": [
         "MRUC",
         "UPCA",

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from unpermute._progress import on_progress
-from unpermute.classify._recovery import recover_everywhere, starts_for
 from unpermute.numerics.parallel import map_blocks
-from unpermute.recover import recover_vectors
+from unpermute.recover import recover_everywhere, recover_vectors, starts_for
 from unpermute.recover._confidence import Accuracy
 from unpermute.recover._pl import pl
 from unpermute.recover._problem import RecoveryProblem, RecoverySolution

@@ -137,7 +137,9 @@ def recover_vectors(
         Standard deviation of the noise of an entry, if known; in units of `scale` if that is
         given.
     max_starts : int, default=None
-        Budget of starts per vector ("search", "aiem") or of boxes ("branch-and-bound").
+        Budget of starts per vector ("search", "aiem") or of boxes ("branch-and-bound"). "search"
+        tries the most promising vectors first, expects of the next what it saw in those it found,
+        and spares the rest when it certifies fewer than one in twenty.
     random_state : int, RandomState instance or None, default=None
         Seeds the starts; those of a vector do not depend on its position.
     n_jobs : int, default=None
