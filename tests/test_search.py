@@ -373,6 +373,20 @@ def test_one_basis_is_the_engine_with_one_subspace(blocks):
     assert found.n_starts.max() > 0
 
 
+def test_a_wrong_guess_about_the_share_does_not_end_the_search():
+    """Many vectors found tell a share that does not suit those that are left."""
+    draws = [
+        make_permuted_subspaces(
+            3, 20, 50, 5, shuffled_ratio=ratio, outlier_ratio=1.0, random_state=5
+        )
+        for ratio in (0.6, 1.0)
+    ]
+    Y = np.vstack([draw.X for draw in draws])
+    found = recover_everywhere(Y, draws[0].bases, draws[0].offsets, max_starts=2000, seed=0)
+    assert found.certain.all()
+    np.testing.assert_array_equal(found.labels, np.concatenate([draw.labels for draw in draws]))
+
+
 def test_vectors_of_another_share_are_found_among_many_of_one_share():
     """The share that is usual among vectors found before must not hide the others."""
     rng = np.random.default_rng(0)
@@ -388,12 +402,15 @@ def test_vectors_of_another_share_are_found_among_many_of_one_share():
 
 @pytest.mark.parametrize("max_starts", [60, 2500])
 def test_budget_of_starts_is_kept(max_starts):
-    noise = np.random.default_rng(0).normal(size=(3, 40))
-    basis = np.linalg.qr(np.random.default_rng(1).normal(size=(40, 5)))[0]
-    spent = recover_vectors(noise, basis, max_starts=max_starts, random_state=0).info["n_starts"]
-    turn = 60 * len(_arms(40, 5))
-    # Each of two passes ends when all arms had their turn.
-    assert max_starts <= spent.min() <= spent.max() < max_starts + 2 * turn
+    """Also where vectors that were found tell a share that does not suit the others."""
+    Y, _, basis, _ = make(0, 40, 40, 5, 0.6)
+    noise = np.random.default_rng(0).normal(size=(20, 40))
+    result = recover_vectors(np.vstack([Y, noise]), basis, max_starts=max_starts, random_state=0)
+    spent = result.info["n_starts"]
+    # Each of two passes ends when all arms had their turn, the expected share between any two.
+    turn = 60 * len(_arms(40, 5, expected=0.6))
+    assert spent.max() < max_starts + 2 * turn
+    assert np.sort(spent)[-16] >= max_starts
 
 
 # --- messages

@@ -219,12 +219,16 @@ class _Search:
             self._in_waves(self._likely_first(order), _FEW_STARTS)
         finalists = self._likely_first(order)[:_FINALISTS]
         rows = np.flatnonzero(~(self.found.certain | self.done))
-        complete = self._in_waves(finalists, max_starts)
         if last_starts is None:
+            complete = self._in_waves(finalists, max_starts)
             self._spend_while_worth_it(finalists, max_starts, rows, complete)
-        elif last_starts > 0:
+            return
+        # The last pass must not rely on what is usual: nobody looks again.
+        told = "shuffled_ratio" if last_starts > 0 else "expected_ratio"
+        self._in_waves(finalists, max_starts, told=told, again=False)
+        if last_starts > 0:
             self.seed += 1  # other starts than before
-            self._in_waves(finalists, last_starts, told="expected_ratio")
+            self._in_waves(finalists, last_starts, told="expected_ratio", again=False)
 
     def _spend_while_worth_it(self, finalists, max_starts, rows, complete):
         """Go on if the vectors found differ in how much moved, and if most were found."""
@@ -245,24 +249,31 @@ class _Search:
         ranks = np.argsort(by_evidence, axis=1) + np.argsort(order, axis=1)
         return np.argsort(ranks, axis=1, kind="stable").T
 
-    def _in_waves(self, subspaces, budget, *, told="shuffled_ratio"):
+    def _in_waves(self, subspaces, budget, *, told="shuffled_ratio", again=True):
         """Search the most promising vectors first, and the others while that is worth it.
 
         Hopeless vectors, say of a rank too high for their moves, come in company: without this
         each of them would cost the whole budget. The usual share of moved entries in vectors found
         before is `told` to the next as known ("shuffled_ratio"), as likely ("expected_ratio"), or
-        not at all. Returns whether all had their turn.
+        not at all; a few that it did not help are searched `again` without it. Returns whether all
+        had their turn.
         """
         rows = np.flatnonzero(~(self.found.certain | self.done))
         rows = rows[np.argsort(-self.found.evidence[rows].max(axis=1), kind="stable")]
-        size = _FIRST_WAVE
+        size, told = _FIRST_WAVE, told if self.shuffled_ratio is None else None
         while len(rows) > 0:
             wave, rows = rows[:size], rows[size:]
-            self._search_wave(wave, subspaces, budget, self._usual(told))
-            self.by_starts[wave] = True
-            if self.found.certain[wave].mean() < _WORTH_IT:
-                break
+            usual = self._usual(told)
+            self._search_wave(wave, subspaces, budget, usual)
             size *= 2
+            if again and told in usual and self._found_few(wave):
+                # Another share may have moved in these than is usual; if a few without that guess
+                # are worth it, the others follow.
+                told, size = None, _FIRST_WAVE
+                wave, rows = wave[:size], np.concatenate([wave[size:], rows])
+                self._search_wave(wave, subspaces, budget, self._usual(None))
+            if self._found_few(wave):
+                break
         return len(rows) == 0
 
     def _usual(self, told):
@@ -300,6 +311,10 @@ class _Search:
             for k in np.unique(own):
                 self._search(rows[own == k], k, budget, **usual)
             report("recover", int(self.found.certain.sum()), len(self.Y))
+        self.by_starts[wave] = True
+
+    def _found_few(self, wave):
+        return self.found.certain[wave].mean() < _WORTH_IT
 
     def _for_each(self, columns, attempt, *args):
         """Attempt every vector that is not done yet, each in the subspace of `columns`."""
