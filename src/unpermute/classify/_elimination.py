@@ -168,7 +168,26 @@ class EliminationClassifier(ClassifierMixin, BaseEstimator):
 
 
 def elimination_distances(Y, bases, offsets, *, retain_ratio=0.5, max_steps=50, n_jobs=None):
-    """Return d_k of Algorithm 2 for every vector of `Y` and every subspace, unvalidated."""
+    """Distance of every vector to every subspace by elimination, d_k of Algorithm 2.
+
+    Nothing is validated.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n_vectors, n_features)
+        Vectors, permuted or not; NaN where missing.
+    bases : list of ndarray of shape (n_features, rank)
+        Orthonormal bases of the subspaces.
+    offsets : list of ndarray of shape (n_features,)
+        Their offsets; zeros where a subspace is linear.
+    retain_ratio, max_steps, n_jobs
+        As for :class:`EliminationClassifier`.
+
+    Returns
+    -------
+    distances : ndarray of shape (n_vectors, n_subspaces)
+        Between 0 and 1; the smallest decides.
+    """
     distances = np.empty((len(Y), len(bases)))
     for k, (basis, offset) in enumerate(zip(bases, offsets, strict=True)):
         schedule = elimination_schedule(

@@ -11,8 +11,13 @@ from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
 from unpermute.numerics.certificate import certify
-from unpermute.recover import recover_everywhere
-from unpermute.recover._confidence import RIGHT, Accuracy, expected_error, found_probability
+from unpermute.recover import (
+    RIGHT,
+    Accuracy,
+    expected_error,
+    found_probability,
+    recover_everywhere,
+)
 
 __all__ = ["is_right", "try_accuracy"]
 
