@@ -163,6 +163,7 @@ class EliminationClassifier(ClassifierMixin, BaseEstimator):
             The class with the smallest d_k.
         """
         scores = self.decision_function(X)
+        # Last line of Algorithm 2: the label is argmin_k d_k, the scores are −d_k.
         best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[best]
 
@@ -193,5 +194,6 @@ def elimination_distances(Y, bases, offsets, *, retain_ratio=0.5, max_steps=50, 
         schedule = elimination_schedule(
             *basis.shape, retain_ratio=retain_ratio, max_steps=max_steps
         )
+        # Eqs. (6) and (7) of Xie & Fan in turn, then Eq. (5).
         distances[:, k] = eliminate(Y - offset, basis, schedule, stage="classify", n_jobs=n_jobs)[1]
     return distances
