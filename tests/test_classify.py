@@ -1,11 +1,10 @@
-"""Stage 3: classification by elimination."""
+"""Stage 3: classification by elimination and by recovery."""
 
 import numpy as np
 import pytest
 
-from unpermute.classify import EliminationClassifier, RecoveryClassifier, _recovery
+from unpermute.classify import EliminationClassifier, RecoveryClassifier
 from unpermute.classify._elimination import elimination_distances
-from unpermute.classify._recovery import recover_everywhere
 from unpermute.datasets import make_permuted_subspaces
 
 
@@ -82,86 +81,3 @@ def test_recovery_beats_elimination_where_most_entries_moved(seed):
     recovery = RecoveryClassifier(rank=5, random_state=0).fit(*train).score(*new)
     assert recovery > 0.98
     assert recovery > elimination
-
-
-def test_hopeless_vectors_end_the_budget_and_hopeful_ones_get_it(monkeypatch):
-    budgets = []
-    search = _recovery.search_vectors
-    monkeypatch.setattr(
-        _recovery,
-        "search_vectors",
-        lambda Y, *args, **options: (
-            budgets.extend([options["max_starts"]] * len(Y)) or search(Y, *args, **options)
-        ),
-    )
-
-    def searched(rank, ratio, count):
-        data = make_permuted_subspaces(
-            1, count, 40, rank, outlier_ratio=0.999, shuffled_ratio=ratio, random_state=0
-        )
-        Y, zero = data.X[data.outlier_mask], np.zeros(40)
-        del budgets[:]
-        found = recover_everywhere(Y, data.bases, [zero], noise_scale=None, max_starts=200, seed=0)
-        return budgets.count(200), len(Y), found.certain
-
-    n_searched, n, certain = searched(rank=22, ratio=0.7, count=60)
-    assert not certain.any()
-    assert n_searched < n
-    n_searched, _, certain = searched(rank=12, ratio=0.55, count=60)
-    assert n_searched > 3 * 16
-    assert certain.sum() > 16
-
-
-def test_waves_do_not_depend_on_the_order_of_the_vectors():
-    data = make_permuted_subspaces(2, 60, 40, 15, shuffled_ratio=0.5, random_state=0)
-    Y = data.X[data.outlier_mask]
-    options = {"noise_scale": None, "max_starts": 200, "seed": 0}
-    here = recover_everywhere(Y, data.bases, [np.zeros(40)] * 2, **options)
-    there = recover_everywhere(Y[::-1], data.bases, [np.zeros(40)] * 2, **options)
-    np.testing.assert_array_equal(here.certain, there.certain[::-1])
-    np.testing.assert_array_equal(here.labels, there.labels[::-1])
-
-
-@pytest.fixture
-def searches(monkeypatch):
-    """Budget and expected ratio of every search by random starts, in order."""
-    asked = []
-    search = _recovery.search_vectors
-
-    def watch(*args, shuffled_ratio, **options):
-        if options["max_starts"] > 0:
-            asked.append((options["max_starts"], shuffled_ratio))
-        return search(*args, shuffled_ratio=shuffled_ratio, **options)
-
-    monkeypatch.setattr(_recovery, "search_vectors", watch)
-    return asked
-
-
-def test_what_moved_in_vectors_found_before_is_expected_of_the_next(searches):
-    """Hard vectors, half of whose entries moved: once some are found, nobody guesses the share."""
-    data = make_permuted_subspaces(2, 120, 50, 12, shuffled_ratio=0.5, random_state=0)
-    found = _recovery.recover_everywhere(
-        data.X[data.outlier_mask], data.bases, data.offsets, noise_scale=None, max_starts=500,
-        seed=0,
-    )  # fmt: skip
-    assert searches[0][1] is None
-    told = [ratio for _, ratio in searches if ratio is not None]
-    assert len(told) > len(searches) / 2
-    assert 0.4 < min(told) <= max(told) < 0.6
-    assert found.certain.mean() > 0.9
-
-
-def test_vectors_of_which_more_moved_than_usual_are_found_too(searches):
-    draws = [
-        make_permuted_subspaces(2, 60, 50, 4, shuffled_ratio=ratio, random_state=1)
-        for ratio in (0.5, 1.0)
-    ]
-    Y = np.vstack([draw.X[draw.outlier_mask] for draw in draws])
-    labels = np.concatenate([draw.labels[draw.outlier_mask] for draw in draws])
-    found = _recovery.recover_everywhere(
-        Y, draws[0].bases, draws[0].offsets, noise_scale=None, max_starts=2000, seed=0
-    )
-    assert found.certain.all()
-    np.testing.assert_array_equal(found.labels, labels)
-    # The last and largest budget does not believe in one share for all.
-    assert all(ratio is None for budget, ratio in searches if budget > 2000)

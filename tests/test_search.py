@@ -1,4 +1,4 @@
-"""method="search": what it recovers, what it knows about itself, properties, messages."""
+"""method="search", one engine for one subspace or several: what it recovers and what it knows."""
 
 import itertools
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from unpermute.datasets import make_permuted_subspaces
 from unpermute.numerics.search import _arms
-from unpermute.recover import recover_vectors
+from unpermute.recover import _search, recover_everywhere, recover_vectors
 
 NOISE = 0.01
 
@@ -270,6 +270,147 @@ def test_seed_decides_and_threads_do_not(seed, cell):
     for name in ("coefficients", "permutations", "cost", "confidence", "entry_confidence"):
         np.testing.assert_array_equal(getattr(result, name), getattr(expected, name))
     np.testing.assert_array_equal(result.info["n_starts"], expected.info["n_starts"])
+
+
+# --- the engine: several subspaces, and how the budget is spent
+
+
+def test_hopeless_vectors_end_the_budget_and_hopeful_ones_get_it(monkeypatch):
+    budgets = []
+    search = _search.search_vectors
+    monkeypatch.setattr(
+        _search,
+        "search_vectors",
+        lambda Y, *args, **options: (
+            budgets.extend([options["max_starts"]] * len(Y)) or search(Y, *args, **options)
+        ),
+    )
+
+    def searched(rank, ratio, count):
+        data = make_permuted_subspaces(
+            1, count, 40, rank, outlier_ratio=0.999, shuffled_ratio=ratio, random_state=0
+        )
+        Y, zero = data.X[data.outlier_mask], np.zeros(40)
+        del budgets[:]
+        found = recover_everywhere(Y, data.bases, [zero], noise_scale=None, max_starts=200, seed=0)
+        return budgets.count(200), len(Y), found.certain
+
+    n_searched, n, certain = searched(rank=22, ratio=0.7, count=60)
+    assert not certain.any()
+    assert n_searched < n
+    n_searched, _, certain = searched(rank=12, ratio=0.55, count=60)
+    assert n_searched > 3 * 16
+    assert certain.sum() > 16
+
+
+def test_waves_do_not_depend_on_the_order_of_the_vectors():
+    data = make_permuted_subspaces(2, 60, 40, 15, shuffled_ratio=0.5, random_state=0)
+    Y = data.X[data.outlier_mask]
+    options = {"noise_scale": None, "max_starts": 200, "seed": 0}
+    here = recover_everywhere(Y, data.bases, [np.zeros(40)] * 2, **options)
+    there = recover_everywhere(Y[::-1], data.bases, [np.zeros(40)] * 2, **options)
+    np.testing.assert_array_equal(here.certain, there.certain[::-1])
+    np.testing.assert_array_equal(here.labels, there.labels[::-1])
+
+
+@pytest.fixture
+def searches(monkeypatch):
+    """Budget and expected ratio of every search by random starts, in order."""
+    asked = []
+    search = _search.search_vectors
+
+    def watch(*args, **options):
+        if options["max_starts"] > 0:
+            asked.append((options["max_starts"], options.get("shuffled_ratio")))
+        return search(*args, **options)
+
+    monkeypatch.setattr(_search, "search_vectors", watch)
+    return asked
+
+
+def test_what_moved_in_vectors_found_before_is_expected_of_the_next(searches):
+    """Hard vectors, half of whose entries moved: once some are found, nobody guesses the share."""
+    data = make_permuted_subspaces(2, 120, 50, 12, shuffled_ratio=0.5, random_state=0)
+    found = recover_everywhere(
+        data.X[data.outlier_mask], data.bases, data.offsets, noise_scale=None, max_starts=500,
+        seed=0,
+    )  # fmt: skip
+    assert searches[0][1] is None
+    told = [ratio for _, ratio in searches if ratio is not None]
+    assert len(told) > len(searches) / 2
+    assert 0.4 < min(told) <= max(told) < 0.6
+    assert found.certain.mean() > 0.9
+
+
+def test_vectors_of_which_more_moved_than_usual_are_found_too(searches):
+    draws = [
+        make_permuted_subspaces(2, 60, 50, 4, shuffled_ratio=ratio, random_state=1)
+        for ratio in (0.5, 1.0)
+    ]
+    Y = np.vstack([draw.X[draw.outlier_mask] for draw in draws])
+    labels = np.concatenate([draw.labels[draw.outlier_mask] for draw in draws])
+    found = recover_everywhere(
+        Y, draws[0].bases, draws[0].offsets, noise_scale=None, max_starts=2000, seed=0
+    )
+    assert found.certain.all()
+    np.testing.assert_array_equal(found.labels, labels)
+    # The last and largest budget does not believe in one share for all.
+    assert all(ratio is None for budget, ratio in searches if budget > 2000)
+
+
+@pytest.mark.parametrize("blocks", [None, np.arange(40) // 20])
+def test_one_basis_is_the_engine_with_one_subspace(blocks):
+    Y, _, basis, offset = make(0, 20, 40, 6, 0.6, affine=True)
+    random = np.random.RandomState(3)
+    result = recover_vectors(Y, basis, offset=offset, blocks=blocks, max_starts=600, random_state=3)
+    found = recover_everywhere(
+        Y, [basis], [offset], blocks=blocks, max_starts=600, last_starts=0,
+        seed=random.randint(2**31 - 1),
+    )  # fmt: skip
+    np.testing.assert_array_equal(result.coefficients, found.coefficients)
+    np.testing.assert_array_equal(result.converged, found.certain)
+    np.testing.assert_array_equal(result.info["n_starts"], found.n_starts)
+    assert found.n_starts.max() > 0
+
+
+def test_a_wrong_guess_about_the_share_does_not_end_the_search():
+    """Many vectors found tell a share that does not suit those that are left."""
+    draws = [
+        make_permuted_subspaces(
+            3, 20, 50, 5, shuffled_ratio=ratio, outlier_ratio=1.0, random_state=5
+        )
+        for ratio in (0.6, 1.0)
+    ]
+    Y = np.vstack([draw.X for draw in draws])
+    found = recover_everywhere(Y, draws[0].bases, draws[0].offsets, max_starts=2000, seed=0)
+    assert found.certain.all()
+    np.testing.assert_array_equal(found.labels, np.concatenate([draw.labels for draw in draws]))
+
+
+def test_vectors_of_another_share_are_found_among_many_of_one_share():
+    """The share that is usual among vectors found before must not hide the others."""
+    rng = np.random.default_rng(0)
+    few, X_few, basis, _ = make(0, 6, 40, 4, 1.0)
+    many = rng.normal(size=(60, 4)) @ basis.T
+    for y in many:
+        places = rng.permutation(40)[:24]
+        y[places] = np.roll(y[places], 1)
+    result = recover_vectors(np.vstack([many, few]), basis, random_state=0)
+    assert np.linalg.norm(result.fitted[60:] - X_few, axis=1).max() < 0.05
+    assert result.converged.all()
+
+
+@pytest.mark.parametrize("max_starts", [60, 2500])
+def test_budget_of_starts_is_kept(max_starts):
+    """Also where vectors that were found tell a share that does not suit the others."""
+    Y, _, basis, _ = make(0, 40, 40, 5, 0.6)
+    noise = np.random.default_rng(0).normal(size=(20, 40))
+    result = recover_vectors(np.vstack([Y, noise]), basis, max_starts=max_starts, random_state=0)
+    spent = result.info["n_starts"]
+    # Each of two passes ends when all arms had their turn, the expected share between any two.
+    turn = 60 * len(_arms(40, 5, expected=0.6))
+    assert spent.max() < max_starts + 2 * turn
+    assert np.sort(spent)[-16] >= max_starts
 
 
 # --- messages

@@ -15,11 +15,19 @@ from functools import partial
 import numpy as np
 
 from unpermute.numerics.parallel import map_by, one_blas_thread
-from unpermute.stream._fit import fit_with
-from unpermute.stream._open import check_count, need, open_source
-from unpermute.stream._source import ArraySource, Source, check_numbers
-from unpermute.stream._transform import check_model, names_of, transform_with
-from unpermute.stream._work import slim
+from unpermute.stream import (
+    ArraySource,
+    Source,
+    check_count,
+    check_model,
+    check_numbers,
+    feature_names_of,
+    fit_with,
+    import_optional,
+    open_source,
+    transform_with,
+    without_training_data,
+)
 
 __all__ = ["fit", "transform"]
 
@@ -117,7 +125,7 @@ def transform(
     check_count("block_size", block_size)
     check_model(model)
     with _connect(client, n_workers) as connected:
-        opened = _open(source, columns, names_of(model), connected)
+        opened = _open(source, columns, feature_names_of(model), connected)
         run = partial(_run_on, connected)
         return transform_with(
             run, model, opened, output, block_size=block_size, overwrite=overwrite
@@ -143,7 +151,7 @@ class _DaskSource(Source):
 @contextmanager
 def _connect(client, n_workers):
     """Give a client; close afterwards what was opened here."""
-    distributed = need("distributed")
+    distributed = import_optional("distributed")
     if isinstance(client, distributed.Client):
         if client.asynchronous:
             raise ValueError("client must not be asynchronous: the results are waited for.")
@@ -172,8 +180,9 @@ def _local_cluster(n_workers):
     if n_workers is not None:
         check_count("n_workers", n_workers)
     # Read when the scheduler starts: more than three workers may be killed over one block.
-    with need("dask").config.set({"distributed.scheduler.allowed-failures": _ALLOWED_FAILURES}):
-        return need("distributed").LocalCluster(
+    settings = {"distributed.scheduler.allowed-failures": _ALLOWED_FAILURES}
+    with import_optional("dask").config.set(settings):
+        return import_optional("distributed").LocalCluster(
             n_workers=n_workers,
             threads_per_worker=1,
             processes=True,
@@ -225,7 +234,7 @@ def _run_on(client, source, task, blocks) -> Iterator[tuple[int, object]]:
 
     if hasattr(task, "model"):
         # One thread per task: the workers share the cores already.
-        task = replace(task, model=slim(task.model, n_jobs=1))
+        task = replace(task, model=without_training_data(task.model, n_jobs=1))
     by_dask = isinstance(source, _DaskSource)
     shared = _share(client, (task, None if by_dask else source))
     submit = _submit_blocks if by_dask else _submit_ranges
@@ -240,7 +249,7 @@ def _run_on(client, source, task, blocks) -> Iterator[tuple[int, object]]:
 def _share(client, thing):
     """Give all workers what their tasks have in common."""
     # Functions of a user's script, as a recoverer, are known to this process only.
-    job = need("cloudpickle").dumps(thing)
+    job = import_optional("cloudpickle").dumps(thing)
     # A task of its own, not scattered data: if all workers that hold it die, it is run again.
     return client.submit(pickle.loads, job, pure=False, retries=_RETRIES)
 

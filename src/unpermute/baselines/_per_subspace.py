@@ -10,8 +10,8 @@ from unpermute._progress import report
 from unpermute._validation import HasMethods, fit_context
 from unpermute.baselines._base import MatrixRecovery, check_names
 from unpermute.baselines._rpca import RobustPCA
+from unpermute.numerics.permutations import has_no_order
 from unpermute.pmsdr import PMSDR
-from unpermute.pmsdr._stages import has_no_order
 
 __all__ = ["PerSubspace"]
 

@@ -13,7 +13,7 @@ from unpermute._validation import StrOptions, check_option, validate_vectors
 from unpermute.baselines._base import SOLVER_CONSTRAINTS, InductiveRecovery, positive
 from unpermute.numerics.proximal import SingularValueThreshold, soft_threshold
 from unpermute.numerics.result import SolverResult, warn_not_converged
-from unpermute.recover._l1 import l1_coefficients
+from unpermute.recover import l1_coefficients
 
 __all__ = ["RobustPCA", "principal_component_pursuit"]
 

@@ -7,9 +7,9 @@ from sklearn.base import BaseEstimator
 
 from unpermute._progress import report
 from unpermute.baselines._base import SOLVER_CONSTRAINTS, MatrixRecovery, positive
-from unpermute.cluster._ssc import SparseAdmm, sparse_weights
 from unpermute.numerics.parallel import one_blas_thread
 from unpermute.numerics.result import warn_not_converged
+from unpermute.numerics.sparse_admm import SparseAdmm, sparse_weights
 
 __all__ = ["SSCReconstruction"]
 

@@ -19,8 +19,7 @@ from unpermute.baselines._base import SOLVER_CONSTRAINTS, InductiveRecovery
 from unpermute.numerics.parallel import one_blas_thread
 from unpermute.numerics.robust_subspace import dpcp_basis, irls_basis
 from unpermute.numerics.subspaces import fit_subspace
-from unpermute.recover import recover_vectors
-from unpermute.recover._recover import METHODS as RECOVERERS
+from unpermute.recover import RECOVERERS, recover_vectors
 
 __all__ = ["UPCA"]
 

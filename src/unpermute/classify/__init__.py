@@ -1,6 +1,6 @@
 """Stage 3: which subspace a permuted vector came from."""
 
-from unpermute.classify._elimination import EliminationClassifier
-from unpermute.classify._recovery import RecoveryClassifier, recover_everywhere, starts_for
+from unpermute.classify._elimination import EliminationClassifier, elimination_distances
+from unpermute.classify._recovery import RecoveryClassifier
 
-__all__ = ["EliminationClassifier", "RecoveryClassifier", "recover_everywhere", "starts_for"]
+__all__ = ["EliminationClassifier", "RecoveryClassifier", "elimination_distances"]

@@ -163,16 +163,37 @@ class EliminationClassifier(ClassifierMixin, BaseEstimator):
             The class with the smallest d_k.
         """
         scores = self.decision_function(X)
+        # Last line of Algorithm 2: the label is argmin_k d_k, the scores are −d_k.
         best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[best]
 
 
 def elimination_distances(Y, bases, offsets, *, retain_ratio=0.5, max_steps=50, n_jobs=None):
-    """Return d_k of Algorithm 2 for every vector of `Y` and every subspace, unvalidated."""
+    """Distance of every vector to every subspace by elimination, d_k of Algorithm 2.
+
+    Nothing is validated.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n_vectors, n_features)
+        Vectors, permuted or not; NaN where missing.
+    bases : list of ndarray of shape (n_features, rank)
+        Orthonormal bases of the subspaces.
+    offsets : list of ndarray of shape (n_features,)
+        Their offsets; zeros where a subspace is linear.
+    retain_ratio, max_steps, n_jobs
+        As for :class:`EliminationClassifier`.
+
+    Returns
+    -------
+    distances : ndarray of shape (n_vectors, n_subspaces)
+        Between 0 and 1; the smallest decides.
+    """
     distances = np.empty((len(Y), len(bases)))
     for k, (basis, offset) in enumerate(zip(bases, offsets, strict=True)):
         schedule = elimination_schedule(
             *basis.shape, retain_ratio=retain_ratio, max_steps=max_steps
         )
+        # Eqs. (6) and (7) of Xie & Fan in turn, then Eq. (5).
         distances[:, k] = eliminate(Y - offset, basis, schedule, stage="classify", n_jobs=n_jobs)[1]
     return distances

@@ -1,4 +1,4 @@
-"""Stage 2: which subspace the clean vectors lie in.
+"""Stage 2: which subspace the clean vectors lie in (step 2 of the paper has no equation for it).
 
 Every clusterer represents each vector by the others and clusters the graph of the coefficients;
 :class:`SelfRepresentationClustering` is the frame to write another one in.

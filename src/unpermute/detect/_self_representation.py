@@ -84,6 +84,7 @@ class SelfRepresentationDetector(OutlierMixin, BaseEstimator):
     ----------
     You, Robinson & Vidal, "Provable self-representation based outlier detection in a union of
     subspaces", CVPR 2017, doi:10.1109/CVPR.2017.460.
+    Xie & Fan, "Multi-subspace matrix recovery from permuted data", AAAI 2025, step 1.
 
     Examples
     --------
@@ -143,6 +144,7 @@ class SelfRepresentationDetector(OutlierMixin, BaseEstimator):
         """
         X = validate_vectors(self, X, min_vectors=2)
         unit = unit_rows(X)
+        # The elastic net above Eq. (2) of Xie & Fan; it has no number of its own.
         result = self_representation(
             unit,
             l1_ratio=self.l1_ratio,
@@ -196,7 +198,9 @@ def _walk_scores(coefficients, n_steps):
     if not represented.any():
         return np.full(len(total), 1 / len(total))
     inverse = np.divide(1.0, total, out=np.zeros_like(total), where=represented)
-    scores = average_walk(sparse.csr_array(sparse.diags_array(inverse) @ weights), n_steps)
+    # Eq. (2) of Xie & Fan: p_ij = |r_ji| / ‖r_i‖₁, here with the coefficients of vector i in row i.
+    transitions = sparse.csr_array(sparse.diags_array(inverse) @ weights)
+    scores = average_walk(transitions, n_steps)
     return np.where(represented, scores, 0.0)
 
 

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unpermute.classify import EliminationClassifier
-from unpermute.classify._elimination import elimination_distances
+from unpermute.classify import EliminationClassifier, elimination_distances
 from unpermute.experiments._experiment import Measurement
 from unpermute.metrics import (
     outlier_classification_error,

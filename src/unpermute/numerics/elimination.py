@@ -8,6 +8,8 @@ and keeps the coefficients. Both stop once the kept entries fit exactly, where t
 residuals is that of rounding errors, and neither drops an entry without which the others would no
 longer determine the coefficients.
 
+Numbers of equations in the comments are those of Xie & Fan.
+
 References
 ----------
 Xie & Fan, "Multi-subspace matrix recovery from permuted data", AAAI 2025.
@@ -46,6 +48,7 @@ def elimination_schedule(n_features, rank, *, retain_ratio, max_steps):
     >>> elimination_schedule(50, 5, retain_ratio=0.5, max_steps=50)
     array([5, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1])
     """
+    # Line 1 of Algorithm 2: Σ m_i = ⌊(M − r)(1 − γ)⌋, with m_i descending.
     total = int((n_features - rank) * (1 - retain_ratio))
     n_steps = min(max_steps, total)
     if n_steps == 0:
@@ -104,22 +107,25 @@ def _eliminate(Y, basis, schedule, coefficients, distance, determined):
     y, residual = np.empty(n_features), np.empty(n_features)
     gram, factor, work = np.empty((rank, rank)), np.empty((rank, rank)), np.empty(rank)
     for j in range(len(Y)):
-        size = _gather(Y[j], basis, rows, y)
+        size = _gather(Y[j], basis, rows, y)  # ν⁽⁰⁾ = y and B⁽⁰⁾ = U, observed entries only
         floor = _fill_gram(rows, size, gram)
         x = coefficients[j]
         for step in range(len(schedule) + 1):
             missing = _cholesky(gram, floor, np.inf, factor)
             x.fill(0.0)
+            # Eq. (6): ν̂ = B B† ν, and the residual ν − ν̂ of Eq. (7)
             _least_squares_step(rows, y, size, factor, x, residual, work)
             if step == len(schedule) or size <= rank + 1 or _fits_exactly(y, residual, size):
                 break
             count = min(schedule[step], size - rank - 1)
+            # Eq. (7): the largest m_i entries of |ν − ν̂| leave ν and B.
             kept = _drop_worst(rows, y, residual, size, count, gram, factor, floor, work)
             if kept == size:
                 break
             size = kept
         # Once more on the residual: as accurate as an orthogonal factorisation (Björck 1987).
         _least_squares_step(rows, y, size, factor, x, residual, work)
+        # Eq. (5): d = 1 − cos(ν, B B† ν)
         distance[j] = _cosine_distance(rows, y, size, x)
         determined[j] = missing == 0
 

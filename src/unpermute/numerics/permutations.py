@@ -19,7 +19,7 @@ from numba import njit
 from unpermute.numerics.matching import match, prepare
 from unpermute.numerics.parallel import map_blocks
 
-__all__ = ["match_values"]
+__all__ = ["has_no_order", "match_values"]
 
 
 def match_values(Y, fitted, *, noise_scale=None, blocks=None, n_jobs=None):
@@ -65,6 +65,13 @@ def match_values(Y, fitted, *, noise_scale=None, blocks=None, n_jobs=None):
 
     map_blocks(run, len(Y), block=256, stage="match", n_jobs=n_jobs)
     return permutations, cost
+
+
+def has_no_order(X):
+    """Vectors whose entries are all equal (or missing): no permutation changes them."""
+    smallest = np.where(np.isnan(X), np.inf, X).min(axis=1)
+    largest = np.where(np.isnan(X), -np.inf, X).max(axis=1)
+    return largest <= smallest
 
 
 @njit(cache=True, nogil=True)

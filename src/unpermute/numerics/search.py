@@ -44,7 +44,6 @@ __all__ = ["climb_vectors", "search_vectors"]
 _DOWN_AT_NOISE = 10.0**-2.5
 # Evidence per degree of freedom that no such near miss has: polishing is skipped.
 _BEYOND_DOUBT = 2.0
-_MAX_STARTS = 30000
 # Starts per batch, those that are followed to convergence, and those that steer the sampling.
 _BATCH, _FOLLOWED, _ELITE = 60, 12, 6
 _FEW_STEPS, _MANY_STEPS = 3, 60
@@ -62,8 +61,8 @@ _FULLY_SHUFFLED_ARMS = 3
 
 
 def search_vectors(
-    Y, basis, offset, blocks, *, shuffled_ratio=None, noise_scale=None, max_starts=None, seed=0,
-    n_jobs=None, stage="recover",
+    Y, basis, offset, blocks, *, shuffled_ratio=None, expected_ratio=None, noise_scale=None,
+    max_starts, seed=0, n_jobs=None, stage="recover",
 ):  # fmt: skip
     """Search the coefficients of every vector, each as if it were alone.
 
@@ -77,7 +76,9 @@ def search_vectors(
         Entries only move between places of the same block.
     shuffled_ratio, noise_scale : float or None
         If known.
-    max_starts : int or None
+    expected_ratio : float or None
+        Share of moved entries that is usual, if that is all that is known.
+    max_starts : int
         Budget per vector, up to the next full turn of the arms; 0: the robust start alone.
     seed, n_jobs, stage
         Of the random starts; threads; name under which progress is reported.
@@ -96,21 +97,19 @@ def search_vectors(
     coefficients, evidence = np.zeros((n, rank)), np.zeros(n)
     n_starts, certain = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)
     null, ways = null_scales(Y, basis, offset, blocks), log_moves(blocks)
-    noise = 0.0 if noise_scale is None else float(noise_scale)
-    ratio = -1.0 if shuffled_ratio is None else float(shuffled_ratio)
-    budget = _MAX_STARTS if max_starts is None else int(max_starts)
+    noise, ratios = float(noise_scale or 0.0), (shuffled_ratio, expected_ratio)
 
     def run(start, stop):
         for j in range(start, stop):
             coefficients[j], certain[j], evidence[j], n_starts[j] = _search_vector(
-                Y[j], basis, offset, null[j], ways, blocks, noise, ratio, budget, seed
+                Y[j], basis, offset, null[j], ways, blocks, noise, ratios, max_starts, seed
             )
 
     map_blocks(run, n, block=8, stage=stage, n_jobs=n_jobs)
     return coefficients, certain, evidence, n_starts
 
 
-def climb_vectors(Y, basis, offset, coefficients, *, noise_scale=None, n_jobs=None):
+def climb_vectors(Y, basis, offset, blocks, coefficients, *, noise_scale=None, n_jobs=None):
     """Climb from given coefficients to the next maximum of the evidence; no search.
 
     Parameters
@@ -119,6 +118,8 @@ def climb_vectors(Y, basis, offset, coefficients, *, noise_scale=None, n_jobs=No
         Observed vectors; NaN where missing.
     basis, offset : ndarray of shape (n_features, rank) and (n_features,)
         Their subspace.
+    blocks : ndarray of int of shape (n_features,)
+        Entries only move between places of the same block.
     coefficients : ndarray of shape (n_vectors, rank)
         Where to start; not changed.
     noise_scale, n_jobs
@@ -127,15 +128,14 @@ def climb_vectors(Y, basis, offset, coefficients, *, noise_scale=None, n_jobs=No
     Returns
     -------
     coefficients, certain, evidence
-        As from :func:`search_vectors`.
+        As from :func:`search_vectors`; evidence −inf where nothing depends on the order.
     at_noise : ndarray of bool of shape (n_vectors,)
         Whether the residual is down at the noise.
     """
     basis, found = np.ascontiguousarray(basis), np.array(coefficients, order="C")
-    blocks = np.zeros(Y.shape[1], dtype=np.int64)
-    at_noise, evidence = np.zeros(len(Y), dtype=bool), np.zeros(len(Y))
+    at_noise, evidence = np.zeros(len(Y), dtype=bool), np.full(len(Y), -np.inf)
     null, ways = null_scales(Y, basis, offset, blocks), log_moves(blocks)
-    noise = 0.0 if noise_scale is None else float(noise_scale)
+    noise = float(noise_scale or 0.0)
 
     def run(start, stop):
         part = slice(start, stop)
@@ -146,7 +146,7 @@ def climb_vectors(Y, basis, offset, coefficients, *, noise_scale=None, n_jobs=No
     return found, at_noise & (evidence >= CERTAIN), evidence, at_noise
 
 
-def _search_vector(y, U, b, null, ways, blocks, noise, ratio, max_starts, seed):
+def _search_vector(y, U, b, null, ways, blocks, noise, ratios, max_starts, seed):
     """Search one vector; returns coefficients, if they are certain, evidence, number of starts."""
     rank = U.shape[1]
     (shift, order_y, largest), work = _prepare_search(y, blocks, rank)
@@ -158,15 +158,14 @@ def _search_vector(y, U, b, null, ways, blocks, noise, ratio, max_starts, seed):
         least_squares(U, b, y, ones, order_y, len(order_y), x, gram, factor)
         return x, False, 0.0, 0
     floor = _largest_residual(noise, null, degrees)
-    # Long vectors have entries in place to spare: their evidence leaves no doubt sooner.
-    enough = _BEYOND_DOUBT * degrees if len(y) <= LONG else 0.1 * degrees
+    enough = _beyond_doubt(degrees, len(y))
 
     probability = np.empty(len(y))
     _robust_regression(y, U, b, order_y, x, probability, work)
     best, residual = _polish(y, U, b, null, ways, shift, order_y, x, enough, work)
     x_best, n_starts = x.copy(), 0
     certain = best >= CERTAIN and residual <= floor
-    arms = _arms(len(order_y), rank, ratio)
+    arms = _arms(len(order_y), rank, *ratios)
     learned = np.empty((len(arms), len(y)))
     starts, costs = np.empty((_BATCH, rank)), np.empty(_BATCH)
     state = np.array([seed], dtype=np.uint64)
@@ -200,17 +199,29 @@ def _prepare_search(y, blocks, rank):
     return prepare(y, blocks), workspace(len(y), rank)
 
 
-def _arms(n_observed, rank, ratio):
-    """Numbers of entries assumed in place."""
-    if ratio >= 0.0:
-        h, least = round((1.0 - ratio) * n_observed), rank + 3
-        hopeless = rank > _MAX_RANK_FULLY_SHUFFLED and least <= n_observed
-        return [max(h, least) if h >= least or hopeless else 0]
+def _arms(n_observed, rank, known=None, expected=None):
+    """Numbers of entries assumed in place, which take turns.
+
+    A known share of moved entries leaves one; the expected share takes every other turn, so that
+    vectors of another share are still found.
+    """
+    if known is not None:
+        return [_in_place(n_observed, rank, known)]
     arms = [round(share * n_observed) for share in _SHARES]
     arms = [h for h in arms if h >= rank + 3]
     if rank <= _MAX_RANK_FULLY_SHUFFLED or not arms:
         arms += [0] * _FULLY_SHUFFLED_ARMS
-    return arms
+    if expected is None:
+        return arms
+    usual = _in_place(n_observed, rank, expected)
+    return [h for arm in arms for h in (usual, arm)]
+
+
+def _in_place(n_observed, rank, ratio):
+    """Number of entries in place if that share has moved; 0: start from random permutations."""
+    h, least = round((1.0 - ratio) * n_observed), rank + 3
+    hopeless = rank > _MAX_RANK_FULLY_SHUFFLED and least <= n_observed
+    return max(h, least) if h >= least or hopeless else 0
 
 
 @njit(cache=True, nogil=True)
@@ -223,6 +234,12 @@ def _largest_residual(noise, null, degrees):
 
 
 @njit(cache=True, nogil=True)
+def _beyond_doubt(degrees, n_features):
+    """Evidence that no near miss has. Long vectors, with entries in place to spare, need less."""
+    return (_BEYOND_DOUBT if n_features <= LONG else 0.1) * degrees
+
+
+@njit(cache=True, nogil=True)
 def _climb_block(Y, U, b, null, ways, blocks, noise, X, at_noise, evidence):
     """Climb from every row of X. Writes into the last three arguments."""
     work = workspace(*U.shape)
@@ -232,6 +249,12 @@ def _climb_block(Y, U, b, null, ways, blocks, noise, X, at_noise, evidence):
         if null[j] <= 1e-24 * largest * largest or largest == 0.0 or degrees <= 0:
             continue
         evidence[j], residual = _climb(Y[j], U, b, null[j], ways, shift, order_y, X[j], work)
+        enough = _beyond_doubt(degrees, U.shape[0])
+        if CERTAIN <= evidence[j] < enough:
+            # Near misses are certified now and then, but not when they are polished.
+            evidence[j], residual = _polish(
+                Y[j], U, b, null[j], ways, shift, order_y, X[j], enough, work
+            )
         at_noise[j] = residual <= _largest_residual(noise, null[j], degrees)
 
 

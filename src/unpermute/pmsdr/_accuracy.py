@@ -10,9 +10,14 @@ import numpy as np
 from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
-from unpermute.classify._recovery import recover_everywhere
 from unpermute.numerics.certificate import certify
-from unpermute.recover._confidence import RIGHT, Accuracy, expected_error, found_probability
+from unpermute.recover import (
+    RIGHT,
+    Accuracy,
+    expected_error,
+    found_probability,
+    recover_everywhere,
+)
 
 __all__ = ["is_right", "try_accuracy"]
 

@@ -8,9 +8,9 @@ and helps nothing.
 
 import numpy as np
 
-from unpermute.classify import recover_everywhere, starts_for
 from unpermute.pmsdr._judge import stand
 from unpermute.pmsdr._model import moved, value_density
+from unpermute.recover import recover_everywhere, starts_for
 
 __all__ = ["Certifier"]
 

@@ -13,15 +13,14 @@ from itertools import product
 import numpy as np
 
 from unpermute._validation import resolve_contamination
-from unpermute.classify._recovery import recover_everywhere
 from unpermute.cluster import ShapeInteractionClustering
-from unpermute.detect._self_representation import split_log_scores
+from unpermute.detect import split_log_scores
 from unpermute.numerics.collaborative import represent_together
 from unpermute.numerics.elimination import eliminate, elimination_schedule
 from unpermute.pmsdr._accuracy import try_accuracy
 from unpermute.pmsdr._distances import distances_as_they_stand
 from unpermute.pmsdr._refine import fit_members, relative_distances
-from unpermute.recover._confidence import Accuracy
+from unpermute.recover import Accuracy, recover_everywhere
 
 __all__ = ["Contrasted", "contrasts", "known_subspaces", "learn_by_contrast", "noise_is_uneven"]
 

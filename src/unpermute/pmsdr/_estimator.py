@@ -27,7 +27,7 @@ from unpermute._validation import (
     resolve_contamination,
     validate_vectors,
 )
-from unpermute.classify._elimination import elimination_distances
+from unpermute.classify import elimination_distances
 from unpermute.numerics.parallel import map_blocks, one_blas_thread
 from unpermute.numerics.subspaces import BASIS_METHODS
 from unpermute.pmsdr._clean_model import FAR_AWAY, learn_model
@@ -38,7 +38,7 @@ from unpermute.pmsdr._learn import Given, Learner, log
 from unpermute.pmsdr._put_back import Repaired, put_back
 from unpermute.pmsdr._stages import CLUSTERERS, has_no_order, own_stage
 from unpermute.pmsdr._trial_report import TrialReport
-from unpermute.recover._recover import METHODS as RECOVERERS
+from unpermute.recover import RECOVERERS
 
 __all__ = ["PMSDR"]
 

@@ -19,7 +19,6 @@ import numpy as np
 
 from unpermute._progress import report
 from unpermute._validation import resolve_contamination
-from unpermute.classify._recovery import recover_everywhere
 from unpermute.numerics.certificate import LONG
 from unpermute.numerics.elimination import eliminate, elimination_schedule
 from unpermute.numerics.parallel import map_blocks
@@ -27,6 +26,7 @@ from unpermute.pmsdr._distances import distances_as_they_stand, fill_missing
 from unpermute.pmsdr._learn import ROUNDING, Learned, Learner, log
 from unpermute.pmsdr._refine import Refiner, clean_limit, noise_level, relative_distances
 from unpermute.pmsdr._stages import has_no_order
+from unpermute.recover import recover_everywhere
 
 __all__ = ["exemplar_count", "learn_from_exemplars"]
 

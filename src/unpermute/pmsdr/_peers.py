@@ -18,7 +18,7 @@ from unpermute.numerics.mixture_regression import directions_of, fit_mixtures
 from unpermute.numerics.parallel import map_blocks
 from unpermute.numerics.permutations import match_values
 from unpermute.numerics.subspaces import residual_norms
-from unpermute.recover._confidence import entry_confidence
+from unpermute.recover import entry_confidence
 
 __all__ = ["Peers", "choose_peers", "noise_differs"]
 

@@ -6,13 +6,17 @@ from typing import Any
 import numpy as np
 
 from unpermute._progress import on_progress
-from unpermute.classify._recovery import recover_everywhere, starts_for
 from unpermute.numerics.parallel import map_blocks
-from unpermute.recover import recover_vectors
-from unpermute.recover._confidence import Accuracy
-from unpermute.recover._pl import pl
-from unpermute.recover._problem import RecoveryProblem, RecoverySolution
-from unpermute.recover._recover import finish
+from unpermute.recover import (
+    Accuracy,
+    RecoveryProblem,
+    RecoverySolution,
+    pl,
+    recover_everywhere,
+    recover_vectors,
+    starts_for,
+)
+from unpermute.recover import finish_recovery as finish
 
 __all__ = ["Repaired", "put_back"]
 

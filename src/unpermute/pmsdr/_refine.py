@@ -14,10 +14,10 @@ import numpy as np
 from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
 
-from unpermute.classify._recovery import recover_everywhere, starts_for
 from unpermute.numerics.permutations import match_values
 from unpermute.numerics.subspaces import fit_subspace
 from unpermute.pmsdr._distances import fill_missing
+from unpermute.recover import recover_everywhere, starts_for
 
 __all__ = ["Refiner", "Subspaces", "clean_limit", "noise_level", "relative_distances"]
 

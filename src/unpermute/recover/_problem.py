@@ -14,6 +14,8 @@ __all__ = ["RecoveryProblem", "RecoverySolution"]
 class RecoveryProblem:
     r"""Vectors :math:`y = \Pi (U x + b) + \varepsilon` of one subspace, already validated.
 
+    Eq. (8) of the paper (Xie & Fan, AAAI 2025), with an offset and noise.
+
     Attributes
     ----------
     Y : ndarray of shape (n_vectors, n_features)

@@ -27,10 +27,10 @@ from unpermute.recover._pl import pl
 from unpermute.recover._problem import RecoveryProblem
 from unpermute.recover._search import search
 
-__all__ = ["METHODS", "RecoveryResult", "recover_vectors"]
+__all__ = ["RECOVERERS", "RecoveryResult", "finish_recovery", "recover_vectors"]
 
 # name -> function(RecoveryProblem) -> RecoverySolution
-METHODS = {
+RECOVERERS = {
     "search": search,
     "lsrf": lsrf,
     "l1": l1,
@@ -137,7 +137,9 @@ def recover_vectors(
         Standard deviation of the noise of an entry, if known; in units of `scale` if that is
         given.
     max_starts : int, default=None
-        Budget of starts per vector ("search", "aiem") or of boxes ("branch-and-bound").
+        Budget of starts per vector ("search", "aiem") or of boxes ("branch-and-bound"). "search"
+        tries the most promising vectors first, expects of the next what it saw in those it found,
+        and spares the rest when it certifies fewer than one in twenty.
     random_state : int, RandomState instance or None, default=None
         Seeds the starts; those of a vector do not depend on its position.
     n_jobs : int, default=None
@@ -161,7 +163,7 @@ def recover_vectors(
     """
     Y = check_vectors(Y, name="Y", allow_nan=True, min_features=2)
     basis = check_basis(basis, Y.shape[1])
-    solve = check_option("method", method, METHODS)
+    solve = check_option("method", method, RECOVERERS)
     offset = _check_offset(offset, Y.shape[1])
     problem = RecoveryProblem(
         Y,
@@ -187,12 +189,12 @@ def _recover_one_unit(problem, solve, groups, unit):
         problem = replace(problem, noise_scale=problem.noise_scale * unit)
     alone = np.bincount(groups)[groups] == 1
     if alone.all():
-        result = finish(problem, solve(problem))
+        result = finish_recovery(problem, solve(problem))
         return replace(result, cost=result.cost / unit)
     parts = []
     if alone.any():
         part = replace(problem, Y=problem.Y[alone])
-        parts.append((np.flatnonzero(alone), finish(part, solve(part))))
+        parts.append((np.flatnonzero(alone), finish_recovery(part, solve(part))))
     part = replace(problem, Y=problem.Y[~alone])
     numbers = np.unique(groups[~alone], return_inverse=True)[1]
     pooled = _recover_groups(part, solve, numbers, np.ones(part.Y.shape[1]))
@@ -247,8 +249,21 @@ def _merge(parts):
     return RecoveryResult(**arrays, info=info)
 
 
-def finish(problem, solution):
-    """Match the values, weigh the evidence, and put everything into one result."""
+def finish_recovery(problem, solution):
+    """Match the values, weigh the evidence, and put everything into one result.
+
+    Parameters
+    ----------
+    problem : RecoveryProblem
+        Vectors of one unit, each with a permutation of its own.
+    solution : RecoverySolution
+        What a recoverer found.
+
+    Returns
+    -------
+    RecoveryResult
+        Coefficients, fitted vectors, permutations, their cost and confidence.
+    """
     Y = problem.Y
     fitted = solution.coefficients @ problem.basis.T + problem.offset
     permutations, cost = match_values(

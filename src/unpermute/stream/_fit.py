@@ -11,7 +11,7 @@ from unpermute._progress import report
 from unpermute._validation import Integral
 from unpermute.pmsdr import PMSDR
 from unpermute.stream._open import check_count, open_source
-from unpermute.stream._work import FindUnexplained, Pick, run_here, slim
+from unpermute.stream._work import FindUnexplained, Pick, run_here, without_training_data
 
 __all__ = ["fit", "fit_with"]
 
@@ -80,7 +80,25 @@ def fit(
 
 
 def fit_with(run, model, source, *, max_vectors, block_size, random_state):
-    """Fit a model, with the passes over the source made by `run`."""
+    """Fit a model, with the passes over the source made by `run`.
+
+    Parameters
+    ----------
+    run : callable
+        ``run(source, task, blocks)`` calls ``task(block, start)`` on every range ``(start, stop)``
+        of `blocks` and yields ``(start, result)``, in any order.
+    model : estimator
+        A :class:`unpermute.PMSDR`, or anything with ``fit``. It is changed.
+    source : Source
+        The vectors.
+    max_vectors, block_size, random_state
+        As for :func:`fit`.
+
+    Returns
+    -------
+    model : estimator
+        The same model.
+    """
     check_count("max_vectors", max_vectors, least=2)
     check_count("block_size", block_size)
     if source.n_vectors == 0:
@@ -122,7 +140,8 @@ def _find_unexplained(run, model, source, blocks, max_vectors, seed):
     """Return vectors that are near no subspace and not recovered, up to a share of the sample."""
     flagged = max(model.outlier_mask_.mean(), 1.0 / len(model.outlier_mask_))
     share = min(1.0, max_vectors / (flagged * source.n_vectors))
-    found = _in_order(run, source, FindUnexplained(slim(model), seed, share), blocks, "look again")
+    task = FindUnexplained(without_training_data(model), seed, share)
+    found = _in_order(run, source, task, blocks, "look again")
     lots = np.concatenate([lots for lots, _ in found])
     least = np.sort(np.argsort(lots)[: int(_ADDED * max_vectors)])
     return np.concatenate([X for _, X in found])[least]

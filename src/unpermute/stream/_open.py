@@ -11,7 +11,7 @@ import numpy as np
 from unpermute.stream._parquet import ParquetSource
 from unpermute.stream._source import ArraySource, MappedSource, Source
 
-__all__ = ["BlockReader", "check_count", "need", "open_source", "read_blocks"]
+__all__ = ["BlockReader", "check_count", "import_optional", "open_source", "read_blocks"]
 
 _KNOWN = (
     "a .npy file, a Parquet file or a folder of them, a zarr array or its folder, an Arrow data set"
@@ -100,7 +100,7 @@ def check_count(name, value, least=1):
         raise ValueError(f"{name}={value!r} must be a whole number, at least {least}.")
 
 
-def need(package):
+def import_optional(package):
     """Import an optional package, or say in one sentence how to get it."""
     try:
         return importlib.import_module(package)
@@ -118,13 +118,13 @@ def _open_path(path, columns, names):
         return MappedSource(_map(path), columns)
     folder = Path(path)
     if any((folder / name).exists() for name in ("zarr.json", ".zarray")):
-        return ArraySource(need("zarr").open_array(path, mode="r"), columns)
+        return ArraySource(import_optional("zarr").open_array(path, mode="r"), columns)
     files = [path]
     if folder.is_dir():
         files = sorted(str(file) for file in folder.rglob("*.parquet") if _is_visible(file, folder))
     if not files or not files[0].endswith((".parquet", ".pq")):
         raise ValueError(f"source={path!r} is of no known kind; it must be {_KNOWN}.")
-    need("pyarrow")
+    import_optional("pyarrow")
     return ParquetSource(files, names if columns is None else columns)
 
 

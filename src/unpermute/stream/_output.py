@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unpermute.stream._open import need
+from unpermute.stream._open import import_optional
 
 __all__ = ["Output", "Part", "open_output", "prepare_output", "read_results"]
 
@@ -82,7 +82,7 @@ class Output:
         """Write a partition; whoever looks sees all of it or nothing."""
         with _written_at_once(self.path(part.start)) as file:
             if self.layout == "parquet":
-                need("pyarrow.parquet").write_table(_to_table(part, self.names), file)
+                import_optional("pyarrow.parquet").write_table(_to_table(part, self.names), file)
             else:
                 np.savez(file, **{key: v for key, v in vars(part).items() if v is not None})
 
@@ -90,7 +90,9 @@ class Output:
         """Read a partition."""
         path = self.path(start)
         if self.layout == "parquet":
-            return _from_table(need("pyarrow.parquet").read_table(path), start, self.names)
+            return _from_table(
+                import_optional("pyarrow.parquet").read_table(path), start, self.names
+            )
         with np.load(path, allow_pickle=False) as arrays:
             return Part(**{**arrays, "start": start})
 

@@ -9,9 +9,9 @@ from unpermute import __version__
 from unpermute._progress import report
 from unpermute.stream._open import check_count, open_source
 from unpermute.stream._output import Output, prepare_output
-from unpermute.stream._work import Repair, fingerprint, run_here, slim
+from unpermute.stream._work import Repair, fingerprint, run_here, without_training_data
 
-__all__ = ["check_model", "names_of", "transform", "transform_with"]
+__all__ = ["check_model", "feature_names_of", "transform", "transform_with"]
 
 
 def transform(model, source, output, *, block_size=10_000, columns=None, overwrite=False):
@@ -56,14 +56,31 @@ def transform(model, source, output, *, block_size=10_000, columns=None, overwri
     [(0, (250, 20)), (250, (250, 20)), (500, (100, 20))]
     """
     check_model(model)
-    opened = open_source(source, columns, names_of(model))
+    opened = open_source(source, columns, feature_names_of(model))
     return transform_with(
         run_here, model, opened, output, block_size=block_size, overwrite=overwrite
     )
 
 
 def transform_with(run, model, source, output, *, block_size, overwrite):
-    """Write all partitions that are not there yet, with the blocks worked on by `run`."""
+    """Write all partitions that are not there yet, with the blocks worked on by `run`.
+
+    Parameters
+    ----------
+    run : callable
+        As for :func:`fit_with`.
+    model : estimator
+        Fitted, with ``transform``.
+    source : Source
+        The vectors.
+    output, block_size, overwrite
+        As for :func:`transform`.
+
+    Returns
+    -------
+    output : Path
+        The folder.
+    """
     check_count("block_size", block_size)
     _check_columns(model, source)
     target = Output(
@@ -83,7 +100,7 @@ def transform_with(run, model, source, output, *, block_size, overwrite):
     }
     prepare_output(target, identity, overwrite=overwrite)
     try:
-        _work_through(run, source, Repair(slim(model), target))
+        _work_through(run, source, Repair(without_training_data(model), target))
     finally:
         target.sweep()
     return Path(output)
@@ -99,7 +116,7 @@ def check_model(model):
     check_is_fitted(model)
 
 
-def names_of(model):
+def feature_names_of(model):
     """Return the names of the columns that a model was fitted on, or None."""
     names = getattr(model, "feature_names_in_", None)
     return None if names is None else [str(name) for name in names]
@@ -122,7 +139,7 @@ def _check_columns(model, source):
             f"source has {source.n_features} columns, but the model was fitted on {expected}; name"
             " the columns to use in columns."
         )
-    names = names_of(model)
+    names = feature_names_of(model)
     if names is not None and source.names is not None and names != source.names:
         raise ValueError(
             f"columns={source.names!r} must be those that the model was fitted on, {names!r}."

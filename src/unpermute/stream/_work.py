@@ -17,7 +17,15 @@ from unpermute.numerics.parallel import one_blas_thread
 from unpermute.pmsdr import PMSDR
 from unpermute.stream._output import Output, Part
 
-__all__ = ["FindUnexplained", "Pick", "Repair", "examine", "fingerprint", "run_here", "slim"]
+__all__ = [
+    "FindUnexplained",
+    "Pick",
+    "Repair",
+    "examine",
+    "fingerprint",
+    "run_here",
+    "without_training_data",
+]
 
 # What PMSDR knows of the vectors that it was fitted on; of no use to others, and large.
 _OF_TRAINING = (
@@ -93,7 +101,7 @@ def lots_of(seed, start, count):
     return np.random.Generator(generator).random(count + start % 4)[start % 4 :]
 
 
-def slim(model, *, n_jobs=None):
+def without_training_data(model, *, n_jobs=None):
     """Copy of a fitted model without what it knows of its training vectors, for other processes."""
     model = copy.copy(model)
     if isinstance(model, PMSDR):
@@ -110,7 +118,7 @@ def slim(model, *, n_jobs=None):
 def fingerprint(model):
     """Return what tells a fitted model from another one, apart from how fast it works."""
     # As it is once it was sent elsewhere and came back: sharing between parts would tell otherwise.
-    state = pickle.loads(pickle.dumps(vars(slim(model))))
+    state = pickle.loads(pickle.dumps(vars(without_training_data(model))))
     speed = ("n_jobs", "verbose", "random_state")
     known = {key: value for key, value in state.items() if key not in speed}
     return joblib.hash((type(model).__qualname__, sorted(known.items())))
