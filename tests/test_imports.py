@@ -48,7 +48,6 @@ STILL_PRIVATE = {
         "table._files",
         "table._moves",
     },
-    "experiments": {"pmsdr._contrast", "pmsdr._put_back"},
 }
 
 PROMISED = {

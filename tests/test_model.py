@@ -186,13 +186,16 @@ def test_weakest_among_the_trials_are_not_damaged(rng):
 
 def test_a_vector_is_no_witness_in_its_own_case(rng):
     tried, own = rng.normal(size=(200, 5)), rng.normal(size=(40, 5))
-    own[0] = -9.0  # weaker than every trial
+    own[0] = tried.min(axis=0) - 0.1  # a little weaker than every trial
+    own[0, 4] = tried[:, 4].max() + 0.1
     ranks = Ranks.of(tried, own)
     assert ranks.log_odds(own[:1], seen=True) < ranks.log_odds(own[:1], seen=False)
     # Among many weak ones it makes no difference.
-    many = Ranks.of(tried, own - 9.0)
+    many = Ranks.of(tried, np.repeat(own[:1], 40, axis=0))
     alone, counted = (many.log_odds(own[:1], seen=seen) for seen in (True, False))
     assert alone == pytest.approx(counted, abs=0.1)
+    # Of a vector that is unlike any trial they tell nothing.
+    assert ranks.log_odds(own[:1] - 99.0, seen=False) >= 0.0
 
 
 @pytest.mark.parametrize("failures", [0, 3, 150])

@@ -74,7 +74,7 @@ def run(setting, seed, data_home):
     ours = our_faces_method(n_subspaces, seed)
     return [
         *score_pipeline(DEFAULT, ours, draw),
-        *score_true_bases(DEFAULT, draw, seed=seed, by_contrast=True),
+        *score_true_bases(DEFAULT, draw, seed=seed),
     ]
 
 

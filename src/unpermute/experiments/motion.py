@@ -79,7 +79,7 @@ def run(setting, seed, data_home):
     return [
         *score_pipeline(DEFAULT, ours, draw),
         *score_pipeline(PAPER, paper_motion_method(n_motions, seed), draw),
-        *score_true_bases(DEFAULT, draw, seed=seed, by_contrast=True),
+        *score_true_bases(DEFAULT, draw, seed=seed),
         *score_true_bases(PAPER, draw, **_STAGES),
     ]
 

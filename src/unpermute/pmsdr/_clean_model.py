@@ -12,7 +12,7 @@ from unpermute.pmsdr._certify import Certifier
 from unpermute.pmsdr._decide import OUTPUTS, Rule, learn_rule
 from unpermute.pmsdr._judge import FULL, Membership, Mixture, judge
 from unpermute.pmsdr._put_back import Repaired
-from unpermute.pmsdr._select import Selector
+from unpermute.pmsdr._select import Selector, noise_ratio
 from unpermute.pmsdr._trial_report import TrialReport, report_trials
 from unpermute.pmsdr._trials import ALL_SHARES, patterns_of, run_trials, scattered
 from unpermute.recover import entry_confidence
@@ -52,6 +52,8 @@ class CleanModel:
         None: too few trials look damaged to tell what repairs are worth.
     cut : float
         Gain above which a vector looks damaged.
+    loudest : float
+        Largest noise ratio of a clean vector.
     members : Membership
         Of the vectors that it was fitted to.
     seed : int
@@ -65,6 +67,7 @@ class CleanModel:
     offsets: list[np.ndarray]
     certifier: Certifier
     cut: float
+    loudest: float
     members: Membership
     seed: int
     rule: Rule | None = None
@@ -84,8 +87,13 @@ class CleanModel:
         """Best repairs of vectors in units of the model; returns a :class:`Judged`."""
         membership = Membership.none(len(Y)) if membership is None else membership
         judged = judge(Y, self.mixture, membership, FULL, n_jobs=n_jobs)
-        self.work_harder(judged, Y, np.flatnonzero(judged.gain > self.cut), membership, n_jobs)
+        rows = np.flatnonzero(self.is_suspicious(judged, Y))
+        self.work_harder(judged, Y, rows, membership, n_jobs)
         return judged
+
+    def is_suspicious(self, judged, Y):
+        """Vectors that gain by a repair, or have far more noise than clean ones."""
+        return (judged.gain > self.cut) | (noise_ratio(judged, Y) > self.loudest)
 
     def work_harder(self, judged, Y, rows, membership, n_jobs):
         """Try random starts and the search on some vectors."""
@@ -96,18 +104,14 @@ class CleanModel:
         self.certifier.improve(again, Y[rows], membership[rows], n_jobs=n_jobs)
         judged.replace(rows, again)
 
-    def examine(self, X, *, output, min_confidence, n_jobs=None):
-        """Judge and repair new vectors; returns a :class:`Repaired` and what was proposed."""
-        judged = self.propose(self.in_units(X), n_jobs=n_jobs)
-        return self.enter(X, judged, output, min_confidence, seen=False)
-
     def enter(self, X, judged, output, min_confidence, *, seen=True, count=None):
         """Decide about proposals and write the result."""
         Y = self.in_units(X)
         probability, confidence = self._probabilities(judged, Y, seen=seen)
-        flags = probability >= _FLAGGED if count is None else _largest(judged.gain, count)
+        flags = probability >= _FLAGGED if count is None else _likeliest(judged, Y, count)
         repaired = Repaired.untouched(X, np.where(flags, judged.component, judged.nearest))
         repaired.damage_probability[:] = probability
+        repaired.odd[:] = flags | self.is_suspicious(judged, Y)
         rows = np.flatnonzero(flags)
         confidence = {name: own[rows] for name, own in confidence.items()}
         repaired.confidence[:] = 1.0 - probability
@@ -154,6 +158,14 @@ class CleanModel:
             )
         return report
 
+    def estimates(self, X, judged, flags):
+        """Vectors as they probably were; missing entries as predicted."""
+        Y = self.in_units(X)
+        certified = judged.certified[:, None]
+        repaired = np.where(certified, judged.values, judged.blend)
+        Y = np.where(flags[:, None], repaired, Y)
+        return np.where(np.isnan(Y), judged.fitted, Y) * self.unit + self.centre
+
     def _proposals(self, X, judged, rows, confidence):
         """What every flagged vector would become."""
         orders = judged.permutations[rows].astype(np.int64)
@@ -173,19 +185,16 @@ class CleanModel:
         return np.sqrt(squares) / np.maximum(lengths, 1e-300)
 
 
-def learn_model(X, *, affine, seed, min_confidence, n_jobs=None):
+def learn_model(X, given, *, min_confidence):
     """Learn the model of clean vectors of a matrix.
 
     Parameters
     ----------
     X : ndarray of shape (n_vectors, n_features)
         Vectors whose entries are not all equal; NaN where missing.
-    affine : bool
-        Whether subspaces have an offset.
-    seed : int
+    given : Given
     min_confidence : float
         Confidence from which repairs are made.
-    n_jobs : int, default=None
 
     Returns
     -------
@@ -196,7 +205,8 @@ def learn_model(X, *, affine, seed, min_confidence, n_jobs=None):
     """
     centre, unit = _centre_and_unit(X)
     Y = (X - centre) / unit
-    selector = Selector(Y, seed=seed, n_jobs=n_jobs)
+    affine, seed, n_jobs = given.affine, given.seed, given.n_jobs
+    selector = Selector(Y, given)
     selection = selector.select()
     if selection is None:
         return None, None
@@ -204,19 +214,31 @@ def learn_model(X, *, affine, seed, min_confidence, n_jobs=None):
     bases, offsets = _subspaces(selection, affine, centre / unit)
     model = CleanModel(
         centre, unit, selection.mixture, bases, [unit * offset for offset in offsets], certifier,
-        selection.cut, selection.membership, seed,
+        selection.cut, selection.loudest, selection.membership, seed,
     )  # fmt: skip
     judged = selection.judged
-    rows = np.flatnonzero(selection.damaged)
-    seen = judged.part(rows)
+    seen, rows = judged.part(slice(None)), np.flatnonzero(model.is_suspicious(judged, Y))
     model.work_harder(judged, Y, rows, selection.membership, n_jobs)
     if len(rows) > 0:
         part, members = judged.part(rows), selection.membership[rows]
         certifier.pilot(part, Y[rows], members, n_jobs)
         certifier.improve(part, Y[rows], members, n_jobs=n_jobs)
+        if part.certified.any():
+            _learn_from_certified(certifier, selection, selector.filled, part)
+            certifier.improve(part, Y[rows], members, n_jobs=n_jobs)
         judged.replace(rows, part)
+    rows = np.flatnonzero(selection.damaged)
+    seen = seen.part(rows)
     _learn_rule(model, selection, Y, rows, seen, min_confidence, selector.rng, n_jobs)
     return model, judged
+
+
+def _learn_from_certified(certifier, selection, X, part):
+    """Certified vectors are as good as clean ones: clean ones alone may leave the bases loose."""
+    certified = part.certified & ~np.isnan(part.values).any(axis=1)
+    vectors = np.vstack([X[selection.clean], part.values[certified]])
+    labels = np.r_[selection.labels[selection.clean], part.component[certified]]
+    certifier.learn(vectors, labels)
 
 
 def _centre_and_unit(X):
@@ -274,9 +296,10 @@ def _subspaces(selection, affine, shift):
     return bases, offsets
 
 
-def _largest(gain, count):
-    """The `count` vectors with the largest gains."""
-    flags = np.zeros(len(gain), dtype=bool)
+def _likeliest(judged, Y, count):
+    """The `count` vectors with the largest gains; without any gain, those with the most noise."""
+    noise = judged.noise / (np.nanvar(Y, axis=1) + 1e-300)
+    flags = np.zeros(len(Y), dtype=bool)
     if count > 0:
-        flags[np.argsort(gain, kind="stable")[-count:]] = True
+        flags[np.lexsort((noise, np.maximum(judged.gain, 0.0)))[-count:]] = True
     return flags

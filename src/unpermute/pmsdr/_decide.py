@@ -30,6 +30,8 @@ _TAIL, _LEAST = 0.95, 5
 # kind count as seen before any is.
 _WEAK = 0.07
 _DAMAGED_BEFORE, _FALSE_BEFORE = 1.0, 0.1
+# Interquartile ranges below the lower quartile from which a value is far out (Tukey).
+_FAR_OUT = 3.0
 # Inverse penalty: successes and failures may be separable, and odds must stay finite.
 _PENALTY = 1.0
 # Parts in which trials are left out of the regression that orders them.
@@ -136,30 +138,31 @@ class Ranks:
     """Where vectors stand among the trials: damaged ones anywhere, others among the weakest.
 
     Whatever makes an undamaged vector look damaged, it gains less by its repair than shuffled ones
-    do, or is expected to improve less. Its rank among the trials, by the lower of the two, is near
-    0, where that of a damaged vector is uniform.
+    do, is expected to improve less, or is still unlike clean vectors after it. Its rank among the
+    trials, by the lowest of the three, is near 0, where that of a damaged vector is uniform.
 
     Attributes
     ----------
-    gains, scores, lower : ndarray
-        Of the trials, sorted: gains, expected improvements, and the lower of the two ranks.
+    strengths : list of ndarray
+        Of the trials, sorted: gains, expected improvements, and little noise after the repair.
+    lowest : ndarray
+        The lowest of the three ranks of every trial, sorted.
     n_damaged, n_false : float
         Expected numbers of damaged and undamaged vectors among those that look damaged, with what
         counts as seen before.
     """
 
-    gains: np.ndarray
-    scores: np.ndarray
-    lower: np.ndarray
+    strengths: list[np.ndarray]
+    lowest: np.ndarray
     n_damaged: float = 1.0
     n_false: float = 0.0
 
     @classmethod
     def of(cls, tried, known):
         """Ranks among trials, and the numbers of damaged and undamaged ones of which is `known`."""
-        gains, scores = np.sort(tried[:, 0]), np.sort(tried[:, 2])
-        ranks = cls(gains, scores, np.linspace(0.0, 1.0, len(tried)))
-        ranks = cls(gains, scores, np.sort(ranks._lower(tried)))
+        strengths = [np.sort(column) for column in _strengths(tried)]
+        ranks = cls(strengths, np.linspace(0.0, 1.0, len(tried)))
+        ranks = cls(strengths, np.sort(ranks._lowest(tried)))
         false, share = ranks._false_density(known), 0.5
         n = len(known) + _DAMAGED_BEFORE + _FALSE_BEFORE
         for _ in range(1000):
@@ -168,7 +171,7 @@ class Ranks:
             if abs(following - share) < 1e-6:
                 break
             share = following
-        return cls(gains, scores, ranks.lower, float(share * n), float((1.0 - share) * n))
+        return cls(strengths, ranks.lowest, float(share * n), float((1.0 - share) * n))
 
     def log_odds(self, known, *, seen):
         """Undamaged vectors expected per damaged one, as a logarithm.
@@ -182,16 +185,31 @@ class Ranks:
             own = odds * density / (1.0 + odds * density)  # probability of being undamaged
             n_false = np.maximum(self.n_false - own, _FALSE_BEFORE)
             odds = n_false / np.maximum(self.n_damaged - (1.0 - own), _DAMAGED_BEFORE)
-        return np.log(odds * density)
+        log_odds = np.log(odds * density)
+        # Of vectors unlike any trial the trials tell nothing.
+        return np.where(self._is_beyond(known), np.maximum(log_odds, 0.0), log_odds)
 
-    def _lower(self, known):
-        gains = np.searchsorted(self.gains, known[:, 0]) / len(self.gains)
-        return np.minimum(gains, np.searchsorted(self.scores, known[:, 2]) / len(self.scores))
+    def _is_beyond(self, known):
+        """Vectors that are far weaker than all trials: below Tukey's outer fence."""
+        beyond = np.zeros(len(known), dtype=bool)
+        for ours, own in zip(self.strengths, _strengths(known), strict=True):
+            lower, upper = np.quantile(ours, [0.25, 0.75])
+            beyond |= own < min(lower - _FAR_OUT * (upper - lower), ours[0])
+        return beyond
+
+    def _lowest(self, known):
+        columns = zip(self.strengths, _strengths(known), strict=True)
+        return np.min([np.searchsorted(ours, own) / len(ours) for ours, own in columns], axis=0)
 
     def _false_density(self, known):
         """Density of the rank of an undamaged vector: a beta distribution that is high near 0."""
-        rank = (np.searchsorted(self.lower, self._lower(known)) + 1.0) / (len(self.lower) + 1.0)
-        return _WEAK * rank ** (_WEAK - 1.0)
+        rank = np.searchsorted(self.lowest, self._lowest(known)) + 1.0
+        return _WEAK * (rank / (len(self.lowest) + 1.0)) ** (_WEAK - 1.0)
+
+
+def _strengths(known):
+    """Of what is known of repairs, what undamaged vectors have little of."""
+    return known[:, 0], known[:, 2], -known[:, 4]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The estimator: parameters, stages in order, fitted attributes."""
 
 import warnings
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -30,13 +30,13 @@ from unpermute._validation import (
 from unpermute.classify import elimination_distances
 from unpermute.numerics.parallel import map_blocks, one_blas_thread
 from unpermute.numerics.subspaces import BASIS_METHODS
+from unpermute.pmsdr._classes import find_classes
 from unpermute.pmsdr._clean_model import FAR_AWAY, learn_model
-from unpermute.pmsdr._contrast import contrasts
 from unpermute.pmsdr._distances import distances_as_they_stand, fill_missing
 from unpermute.pmsdr._exemplars import exemplar_count, learn_from_exemplars
-from unpermute.pmsdr._learn import Given, Learner, log
+from unpermute.pmsdr._learn import STAGES, Learner, log
 from unpermute.pmsdr._put_back import Repaired, put_back
-from unpermute.pmsdr._stages import CLUSTERERS, has_no_order, own_stage
+from unpermute.pmsdr._stages import CLUSTERERS, Given, has_no_order, own_stage
 from unpermute.pmsdr._trial_report import TrialReport
 from unpermute.recover import RECOVERERS
 
@@ -44,13 +44,6 @@ __all__ = ["PMSDR"]
 
 # Vectors that are judged at once: intermediate results then stay in the cache.
 _BLOCK = 4096
-# The stages that can be named, and what "model" means where the four follow each other.
-_STAGES = {
-    "detector": "self-representation",
-    "clusterer": "elastic-net",
-    "basis": "robust",
-    "classifier": "recovery",
-}
 # Fewer vectors are too few to hold some of them out.
 _FEW_VECTORS = 60
 
@@ -69,10 +62,14 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     `fit` warns. The same vector may be judged differently by `fit_transform`, where the model is
     held back from it, and by `transform`, where it is a new one.
 
-    With a stage named, with `n_subspaces` or `rank` given, with fewer than 60 vectors, or with more
-    than `max_exemplars`, four stages follow each other instead, as in the paper: **detect** which
-    vectors are permuted, **cluster** the clean ones and fit a basis to each cluster, **classify**
-    every permuted vector to one of the subspaces, **recover** it there.
+    Given `n_subspaces` or `rank`, or a stage by name, the same model finds and repairs the damaged
+    vectors. The clean ones are then clustered into so many groups, a basis of that rank is fitted
+    to each, and a repaired vector belongs to the nearest.
+
+    With ``refine=False``, with a recoverer other than "search", with fewer than 60 vectors, or with
+    more than `max_exemplars`, four stages follow each other instead, as in the paper: **detect**
+    which vectors are permuted, **cluster** the clean ones and fit a basis to each cluster,
+    **classify** every permuted vector to one of the subspaces, **recover** it there.
 
     Choose it when the permuted vectors are many, or their permutations differ, and the clean ones
     outnumber the dimension of every subspace.
@@ -80,38 +77,41 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     Parameters
     ----------
     n_subspaces : int, default=None
-        Number of subspaces; None: estimated. If it is given, the four stages follow each other.
+        Number of subspaces; None: as many components as repairs gain from.
     rank : int or sequence of int, default=None
         Dimension of the subspaces: one for all, or a list that is matched to the clusters by the
-        residual it leaves; None: estimated. If it is given, the four stages follow each other.
+        residual it leaves; None: estimated.
     contamination : "auto", float in [0, 1) or int, default="auto"
         Share (float) or number (int) of permuted vectors in the training matrix; "auto": estimated.
     affine : bool, default=False
         Whether the bases have an offset. (SSC's own affine constraint is
         ``clusterer=SparseSubspaceClustering(affine=True)``.)
     detector : {"model", "self-representation"} or object, default="model"
-        Stage 1; an object has ``fit_predict(X)`` that returns -1 for permuted vectors. "model",
-        here and below: the model of clean vectors, or, where the four stages follow each other,
-        "self-representation", "elastic-net", "robust" and "recovery".
+        Stage 1; an object has ``fit_predict(X)`` that returns -1 for permuted vectors. For the
+        model it is a first guess. "model", here and below: the model of clean vectors, or, where
+        the four stages follow each other, "self-representation", "elastic-net", "robust" and
+        "recovery".
     clusterer : {"model", "elastic-net", "ssc", "omp"} or object, default="model"
-        Stage 2; an object has ``fit_predict(X)`` that returns labels.
+        Stage 2; an object has ``fit_predict(X)`` that returns labels. For the model its clusters
+        are candidates for components, taken if repairs gain from them; `labels_` follow them.
     basis : {"model", "robust", "irls", "dpcp", "svd"}, default="model"
-        How a basis is fitted to a cluster; "robust" is "irls".
+        How a basis is fitted to a cluster; "robust" is "irls"; "model": to the clean and the
+        recovered vectors, by SVD.
     classifier : {"model", "recovery", "elimination"} or object, default="model"
-        Stage 3; "recovery": recover in every plausible subspace, the best certified wins; an
-        object has ``fit(X, y)`` and ``predict(Y)``.
+        Stage 3; "model": the subspace nearest to the repaired vector; "recovery": recover in every
+        plausible subspace, the best certified wins; an object has ``fit(X, y)`` and ``predict(Y)``.
     recoverer : str or callable, default="search"
         Stage 4; a method of :func:`unpermute.recover.recover_vectors`, or a callable with its
         signature.
     refine : bool, default=True
-        Whether to select the clean vectors and fit the subspaces again until nothing changes;
-        then every vector, training or new, is judged by its distance to the nearest subspace. If
-        not, the detector's mask decides for the training matrix, as in the paper.
+        Whether to judge vectors by the model of clean vectors. If not, the four stages follow each
+        other once, and the detector's mask decides for the training matrix, as in the paper.
     output : {"values", "subspace", "blend"}, default="values"
         What permuted vectors become: the observed values moved; the fitted vector; or, entry by
         entry, observed and fitted value weighed by the probability of being in place. Clean
         vectors are returned unchanged. Uncertain ones stay unchanged in "values" and "blend", and
-        become the best estimate in "subspace"; with the four stages also in "blend".
+        become the best estimate in "subspace" (in the subspace of their class, if `n_subspaces` or
+        `rank` is given); with the four stages also in "blend".
     min_confidence : float in [0, 1], default=0.95
         Vectors recovered with less confidence are uncertain.
     n_jobs : int, default=None
@@ -164,11 +164,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     ranks_ : ndarray of shape (n_subspaces,)
         Their dimensions.
     noise_scale_ : float
-        Standard deviation of the noise of an entry; if `by_contrast_`, for vectors of contrast 1.
-    by_contrast_ : bool
-        Whether vectors are judged in units of their contrast, the standard deviation of their
-        entries: where no common noise explains the clean ones, and `n_subspaces` and `rank` are
-        given. Affine subspaces are then represented by their linear hulls.
+        Standard deviation of the noise of an entry.
     offset_ : float
         New vectors whose score is below it count as permuted.
     n_exemplars_ : int
@@ -404,34 +400,33 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
             if name not in ("n_features_in_", "feature_names_in_"):
                 delattr(self, name)
-        for name in ("_model", "_proposals", "_peers", "_contrasted"):
+        for name in ("_model", "_classes", "_proposals", "_peers"):
             self.__dict__.pop(name, None)
 
     def _uses_model(self, X):
         """Whether the model of clean vectors does it all, or the four stages follow each other."""
-        stages = [getattr(self, name) for name in _STAGES]
-        named = any(not isinstance(stage, str) or stage != "model" for stage in stages)
-        given = self.n_subspaces is not None or self.rank is not None
         many = exemplar_count(self.max_exemplars, len(X)) is not None
-        n_movable = np.count_nonzero(~has_no_order(X))
+        few = np.count_nonzero(~has_no_order(X)) < _FEW_VECTORS
         plain = self.refine and isinstance(self.recoverer, str) and self.recoverer == "search"
-        return plain and not (named or given or many) and n_movable >= _FEW_VECTORS
+        return plain and not (many or few)
+
+    def _given(self):
+        names = [field.name for field in fields(Given) if field.name != "seed"]
+        return Given(**{name: getattr(self, name) for name in names}, seed=self._seed)
 
     def _stage(self, name):
         """The stage as named; "model": the one that the four stages are best at."""
         stage = getattr(self, name)
-        return _STAGES[name] if isinstance(stage, str) and stage == "model" else stage
+        return STAGES[name] if isinstance(stage, str) and stage == "model" else stage
 
     def _fit_model(self, X):
         """Learn the model of clean vectors, and repair the training vectors by it."""
         movable = np.flatnonzero(~has_no_order(X))
         movable = movable[_is_near(X[movable])]
-        model, judged = learn_model(
-            X[movable], affine=self.affine, seed=self._seed,
-            min_confidence=self.min_confidence, n_jobs=self.n_jobs,
-        )  # fmt: skip
-        self._staged, self._model = False, model
-        self.by_contrast_, self.n_exemplars_ = False, len(X)
+        given = self._given()
+        model, judged = learn_model(X[movable], given, min_confidence=self.min_confidence)
+        self._staged, self._model, self._classes = False, model, None
+        self.n_exemplars_ = len(X)
         repaired = Repaired.untouched(X, np.zeros(len(X), dtype=np.int64))
         if model is None:
             self._keep_nothing(X)
@@ -445,10 +440,32 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
                 X[movable], judged, self.output, self.min_confidence, count=count
             )
             self._proposals = SimpleNamespace(**proposals | {"rows": movable[proposals["rows"]]})
+            if given.asks_for_classes:
+                self._classify_training(X[movable], judged, part, given)
             repaired.enter(movable, part)
         self._keep(repaired)
         self._warn_if_abstained()
         return repaired.X
+
+    def _classify_training(self, X, judged, part, given):
+        """Find the subspaces that were asked for, and the class of every vector."""
+        flags = part.status != "clean"
+        estimates = self._model.estimates(X, judged, flags)
+        self._classes, labels = find_classes(
+            X, estimates, flags, part.status == "recovered", part.labels, given,
+            seed=self._seed, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        self.bases_, self.offsets_ = self._classes.bases, self._classes.offsets
+        self.n_subspaces_ = len(self.bases_)
+        self.ranks_ = np.array([basis.shape[1] for basis in self.bases_])
+        if self._classes.classifier is not None:
+            self.classifier_ = self._classes.classifier
+        self._enter_classes(part, estimates, labels, flags)
+
+    def _enter_classes(self, part, estimates, labels, flags):
+        part.labels[:] = labels
+        if self.output == "subspace" and flags.any():
+            part.X[flags] = self._classes.project(estimates[flags], labels[flags])
 
     def _keep_model(self, model):
         self.bases_, self.offsets_ = model.bases, model.offsets
@@ -505,9 +522,13 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         movable = np.flatnonzero(~has_no_order(X) & model.is_near(X))
         for start in range(0, len(movable), _BLOCK):  # bounds the memory
             rows = movable[start : start + _BLOCK]
-            part, _ = model.examine(
-                X[rows], output=self.output, min_confidence=self.min_confidence, n_jobs=self.n_jobs
-            )
+            judged = model.propose(model.in_units(X[rows]), n_jobs=self.n_jobs)
+            part, _ = model.enter(X[rows], judged, self.output, self.min_confidence, seen=False)
+            if self._classes is not None:
+                flags = part.status != "clean"
+                estimates = model.estimates(X[rows], judged, flags)
+                labels = self._classes.label(X[rows], estimates, flags)
+                self._enter_classes(part, estimates, labels, flags)
             repaired.enter(rows, part)
         return repaired
 
@@ -528,10 +549,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
 
     def _learn(self, X):
         """Find the subspaces and keep them."""
-        names = [field.name for field in fields(Given) if field.name != "seed"]
-        options = {name: getattr(self, name) for name in names}
-        options |= {name: self._stage(name) for name in _STAGES}
-        given = Given(**options, seed=self._seed)
+        given = replace(self._given(), **{name: self._stage(name) for name in STAGES})
         self._staged, self._model, self.trials_, self.noise_model_ = True, None, None, []
         size = exemplar_count(self.max_exemplars, len(X)) if self.refine else None
         rows = slice(None)
@@ -544,8 +562,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         self.ranks_ = np.array([basis.shape[1] for basis in self.bases_])
         self.noise_scale_, self.offset_ = learned.noise, learned.offset
         self.n_exemplars_ = len(X) if size is None else size
-        self._peers, self._contrasted = learned.peers, learned.contrasted
-        self.by_contrast_ = learned.contrasted is not None
+        self._peers = learned.peers
         if learned.classifier is not None:
             self.classifier_ = learned.classifier
         if self.refine:
@@ -574,8 +591,6 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         def judge(start, stop):
             block, part = X[start:stop], slice(start, stop)
             distances = distances_as_they_stand(block, self.bases_, self.offsets_)
-            if self.by_contrast_:
-                distances /= contrasts(block)[:, None]
             scores[part], nearest[part] = -distances.min(axis=1), distances.argmin(axis=1)
             movable[part] = ~has_no_order(block)
 
@@ -605,6 +620,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         self.confidence_, self.entry_confidence_ = repaired.confidence, repaired.entry_confidence
         self.damage_probability_ = repaired.damage_probability
         self.expected_error_ = repaired.expected_error
+        self._n_unexplained = int(np.sum(repaired.odd & (repaired.status != "recovered")))
         uncertain = np.sum(self.status_ == "uncertain")
         log(self, "recover: %d vectors, %d of them uncertain", self.outlier_mask_.sum(), uncertain)
 
@@ -628,14 +644,12 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             noise_scale=self.noise_scale_,
             seed=self._seed,
             n_jobs=self.n_jobs,
-            units=contrasts(X) if self.by_contrast_ else None,
-            accuracy=self._contrasted.accuracy if self.by_contrast_ else None,
         )
 
     def _classify(self, Y):
         """Stage 3: subspace of every permuted vector, or None where the recovery shall tell."""
         if self._stage("classifier") == "recovery":
-            return self._contrasted.classify(Y, n_jobs=self.n_jobs) if self.by_contrast_ else None
+            return None
         if self.classifier == "elimination":
             distances = elimination_distances(Y, self.bases_, self.offsets_, n_jobs=self.n_jobs)
             return distances.argmin(axis=1)

@@ -13,16 +13,22 @@ import numpy as np
 
 from unpermute._validation import check_rank, resolve_contamination
 from unpermute.numerics.subspaces import fit_subspaces
-from unpermute.pmsdr._contrast import Contrasted, learn_by_contrast, noise_is_uneven
 from unpermute.pmsdr._distances import distances_as_they_stand, fill_missing
 from unpermute.pmsdr._peers import Peers, choose_peers, noise_differs
 from unpermute.pmsdr._refine import Refiner
 from unpermute.pmsdr._stages import cluster, detect, has_no_order, match_ranks, own_stage
 
-__all__ = ["ROUNDING", "Given", "Learned", "Learner", "log"]
+__all__ = ["ROUNDING", "STAGES", "Learned", "Learner", "fit_union", "log"]
 
 logger = logging.getLogger("unpermute")
 
+# What "model" means where the four stages follow each other.
+STAGES = {
+    "detector": "self-representation",
+    "clusterer": "elastic-net",
+    "basis": "robust",
+    "classifier": "recovery",
+}
 # Residuals below this share of the largest entry are rounding.
 ROUNDING = 1e-8
 # How far above the typical residual of a clean vector a new vector may lie, in robust standard
@@ -32,31 +38,9 @@ _CLEAN_DEVIATIONS = 6.0
 _REFINEMENT_STARTS = (0, 600)
 # More vectors tell a common noise from their own; to judge each by all others would take long.
 _FEW = 100
-# A noise that explains a smaller share of the vectors that seemed clean is not that of all; if
-# their number was not given, many of them may be permuted.
-_EXPLAINED, _EXPLAINED_AUTO = 0.8, 0.25
 # More degrees of freedom than this do not make residuals of few vectors more alike: the subspace
 # itself is known no better.
 _MAX_DEGREES = 500
-
-
-@dataclass(frozen=True)
-class Given:
-    """What the user said about stages 1 and 2; see :class:`unpermute.PMSDR`."""
-
-    n_subspaces: int | None
-    rank: Any
-    contamination: Any
-    affine: bool
-    detector: Any
-    clusterer: Any
-    basis: str
-    classifier: Any
-    recoverer: Any
-    refine: bool
-    seed: int
-    n_jobs: int | None
-    verbose: int
 
 
 @dataclass
@@ -76,8 +60,6 @@ class Learned:
         Clean vectors that judge the others, where there are few with noise of their own.
     classifier : object
         The user's own, fitted; or None.
-    contrasted : Contrasted or None
-        If given, `noise` and `offset` are in units of the contrast of a vector.
     is_final : bool
         Whether `mask` and `labels` are the answer for the vectors that were learned from.
     """
@@ -90,7 +72,6 @@ class Learned:
     labels: np.ndarray
     peers: Peers | None = None
     classifier: Any = None
-    contrasted: Contrasted | None = None
     is_final: bool = False
 
 
@@ -128,8 +109,6 @@ class Learner:
                 is_final=True,
             )  # fmt: skip
         refiner = self.settle(labels)
-        if self._is_uneven(refiner, labels):
-            return self._learn_by_contrast(mask)
         peers = self._choose_peers(refiner, labels >= 0)
         if self.given.recoverer == "search" and peers is None:
             refiner.add_recovered(
@@ -243,36 +222,6 @@ class Learner:
         refiner.settle()
         return refiner
 
-    def _is_uneven(self, refiner, labels):
-        """Whether vectors are to be judged by their contrast; needs L, r and enough vectors."""
-        given, n_clean = self.given, np.count_nonzero(labels >= 0)
-        if given.n_subspaces is None or np.ndim(given.rank) != 0 or np.isnan(self.X).any():
-            return False
-        if given.rank is None or not isinstance(given.clusterer, str):
-            return False
-        n_dimensions = given.n_subspaces * (given.rank + given.affine)
-        few = given.n_subspaces == 1 and len(self.X) < _FEW
-        if few or 2 * n_dimensions > min(n_clean, self.X.shape[1]):
-            return False
-        distances = refiner.distances_of((refiner.labels >= 0) & ~self.orderly)
-        share = _EXPLAINED_AUTO if given.contamination == "auto" else _EXPLAINED
-        if np.count_nonzero(np.isfinite(distances)) < share * n_clean:
-            return True
-        return noise_is_uneven(distances, self.X.shape[1] - given.rank)
-
-    def _learn_by_contrast(self, mask):
-        given = self.given
-        log(given, "refine: the noise differs between vectors, which are judged by their contrast")
-        found = learn_by_contrast(
-            self.X, mask, n_subspaces=given.n_subspaces, rank=given.rank, affine=given.affine,
-            contamination=given.contamination, seed=given.seed, n_jobs=given.n_jobs,
-        )  # fmt: skip
-        offsets = [np.zeros(self.X.shape[1]) for _ in found.bases]
-        return Learned(
-            found.bases, offsets, found.noise, -found.limit, found.mask, found.labels,
-            contrasted=found, is_final=True,
-        )  # fmt: skip
-
     def _choose_peers(self, refiner, seemed_clean):
         """Let few vectors with noise of their own judge each other."""
         X, movable = self.X, ~self.orderly
@@ -286,6 +235,27 @@ class Learner:
         if self.given.contamination != "auto":
             count = resolve_contamination(self.given.contamination, len(filled))
         return choose_peers(filled, count, n_jobs=self.given.n_jobs)
+
+
+def fit_union(X, given):
+    """Fit a union of exact subspaces: stages 1 and 2, and refinement; returns a :class:`Refiner`.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_vectors, n_features)
+    given : Given
+        Stages that are not named are the ones that the four stages are best at.
+    """
+    named = {
+        name: stage
+        for name, stage in STAGES.items()
+        if isinstance(getattr(given, name), str) and getattr(given, name) == "model"
+    }
+    rank = given.rank
+    if given.affine and rank is not None:
+        rank = (np.asarray(rank) + 1).tolist()  # of the linear hulls
+    learner = Learner(X, replace(given, **named, affine=False, rank=rank))
+    return learner.settle(learner.start()[1])
 
 
 def log(given, message, *values):

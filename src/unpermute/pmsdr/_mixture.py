@@ -4,6 +4,7 @@ import numpy as np
 
 from unpermute.pmsdr._judge import Membership, Mixture, stand
 from unpermute.pmsdr._model import fit_component
+from unpermute.pmsdr._stages import match_ranks
 
 __all__ = ["SMALLEST", "fit_mixture"]
 
@@ -11,7 +12,7 @@ __all__ = ["SMALLEST", "fit_mixture"]
 SMALLEST = 8
 
 
-def fit_mixture(X, labels, *, rounds):
+def fit_mixture(X, labels, *, rounds, rank=None):
     """Fit components and reassign vectors by held-out likelihood, until nothing changes.
 
     Parameters
@@ -22,6 +23,8 @@ def fit_mixture(X, labels, *, rounds):
         First guess; −1: none.
     rounds : int
         Rounds at most.
+    rank : int or sequence of int, default=None
+        Of the components: one for all, or a list that is matched to them; None: estimated.
 
     Returns
     -------
@@ -37,7 +40,7 @@ def fit_mixture(X, labels, *, rounds):
         own = np.full(len(X), -1)
         for j, k in enumerate(groups):
             own[labels == k] = j
-        mixture = _fit(X, own, len(groups))
+        mixture = _fit(X, own, len(groups), rank)
         if len(groups) == 1 and (own == 0).all():
             break
         if step >= rounds and (own >= 0).all():
@@ -47,11 +50,13 @@ def fit_mixture(X, labels, *, rounds):
             break
     if (own < 0).any():
         own = np.where(own < 0, labels, own)
-        mixture = _fit(X, own, len(groups))
+        mixture = _fit(X, own, len(groups), rank)
     return mixture, own
 
 
-def _fit(X, labels, count):
-    components = [fit_component(X[labels == k]) for k in range(count)]
+def _fit(X, labels, count, rank):
+    ranks = match_ranks(X, labels, rank)
+    ranks = ranks if np.ndim(ranks) else [ranks] * count
+    components = [fit_component(X[labels == k], rank=ranks[k]) for k in range(count)]
     shares = np.array([np.mean(labels == k) for k in range(count)])
     return Mixture(components, np.log(shares / shares.sum()))

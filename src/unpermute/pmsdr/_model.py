@@ -45,7 +45,7 @@ _TAILS = np.float32(4.0)
 _LOG_T = float(gammaln(2.5) - gammaln(2.0) - 0.5 * np.log(4.0 * np.pi))
 # Folds of a component with enough vectors; a small one is held out in smaller parts, so that the
 # fit without a part is nearly that of the whole.
-_FOLDS, _SMALL = 5, 250
+_FOLDS, _SMALL = 5, 1000
 # Most directions of a component, and the sizes between 1 and it that are tried.
 _MAX_RANK, _RANKS_TRIED = 150, 12
 # Share of the entries of held-out vectors that predict the hidden rest, and the relative excess of
@@ -129,13 +129,15 @@ class Moved(NamedTuple):
     variance: np.ndarray
 
 
-def fit_component(X, *, seed=0):
+def fit_component(X, *, rank=None, seed=0):
     """Fit a component to clean vectors.
 
     Parameters
     ----------
     X : ndarray of shape (n_members, n_features)
         Vectors without missing entries.
+    rank : int, default=None
+        Number of directions, if the vectors suffice for so many; None: estimated.
     seed : int, default=0
         Of the folds and the hidden entries.
 
@@ -155,7 +157,9 @@ def fit_component(X, *, seed=0):
     rows, real = pad([np.flatnonzero(folds == f) for f in range(folds.max() + 1)])
     centred_X = (X[rows] - held_out.mean).astype(np.float32)
     shown = (rng.random((n, n_features)) < _SHOWN)[rows]
-    rank = _choose_rank(centred_X, shown, real, held_out, variances, noises, floor)
+    if rank is None:
+        rank = _choose_rank(centred_X, shown, real, held_out, variances, noises, floor)
+    rank = min(rank, most)
     noise = noises[rank - 1]
     variances = np.maximum(variances[:rank], 1.001 * noise).astype(np.float32)
     held_out = View(held_out.mean, np.ascontiguousarray(held_out.directions[:, :rank]))

@@ -18,7 +18,7 @@ from unpermute.pmsdr._mixture import SMALLEST, fit_mixture
 from unpermute.pmsdr._model import fit_component, principal_directions
 from unpermute.pmsdr._trials import shuffle
 
-__all__ = ["Graphs", "choose_number", "is_better", "paired"]
+__all__ = ["Graphs", "Partition", "choose_number", "is_better", "paired"]
 
 # Hold-outs, their share of the vectors and their largest size.
 _SPLITS, _SHARE, _SPLIT_SIZE = 4, 0.2, 60
@@ -94,18 +94,19 @@ class _Split:
     errors: dict = field(default_factory=dict)
 
 
-class Labels:
-    """A partition of all vectors as a candidate."""
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Components of given labels, and perhaps of given ranks, as a candidate."""
 
-    def __init__(self, labels):
-        self.labels = labels
+    labels: np.ndarray
+    rank: int | list[int] | None = None
 
 
 class _Comparison:
     """Errors of repaired hold-outs under candidates (number of components, graph)."""
 
-    def __init__(self, X, labels, patterns, *, seed, n_jobs):
-        self.X, self.labels = X, labels
+    def __init__(self, X, present, patterns, *, seed, n_jobs):
+        self.X, self.present = X, present
         self.seed, self.n_jobs = seed, n_jobs
         size = min(max(int(_SHARE * len(X)), SMALLEST), _SPLIT_SIZE)
         order = np.random.default_rng(seed).permutation(len(X))
@@ -124,10 +125,9 @@ class _Comparison:
 
     def _measure(self, split, candidate):
         X = self.X[split.fitted]
-        if candidate is None:
-            labels, rounds = self.labels[split.fitted], 0
-        elif isinstance(candidate, Labels):
-            labels, rounds = candidate.labels[split.fitted], 0
+        candidate, rank = self.present if candidate is None else candidate, None
+        if isinstance(candidate, Partition):
+            labels, rounds, rank = candidate.labels[split.fitted], 0, candidate.rank
         else:
             count, graph = candidate
             if split.graphs is None:
@@ -137,7 +137,7 @@ class _Comparison:
             if graph >= len(found):
                 return None
             labels, rounds = found[graph], 2
-        mixture, _ = fit_mixture(X, labels, rounds=rounds)
+        mixture, _ = fit_mixture(X, labels, rounds=rounds, rank=rank)
         if mixture is None:
             return None
         unseen = Membership.none(len(split.held))
@@ -178,7 +178,7 @@ def choose_number(X, labels, patterns, *, most, seed=0, n_jobs=None):
     """
     if len(X) < 4 * SMALLEST:
         return None  # too few to be held out and divided
-    comparison = _Comparison(X, labels, patterns, seed=seed, n_jobs=n_jobs)
+    comparison = _Comparison(X, Partition(labels), patterns, seed=seed, n_jobs=n_jobs)
     if not comparison.splits:
         return None
     first, present = comparison.splits[0], int(labels.max()) + 1
@@ -206,12 +206,27 @@ def choose_number(X, labels, patterns, *, most, seed=0, n_jobs=None):
     return _confirm(comparison, promising)
 
 
-def is_better(X, labels, present, patterns, *, seed=0, n_jobs=None):
-    """Whether repairs of held-out vectors are clearly better with components of other labels."""
+def is_better(X, candidate, present, patterns, *, seed=0, n_jobs=None):
+    """Whether repairs of held-out vectors are clearly better with one partition than another.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_clean, n_features)
+        Vectors without missing entries.
+    candidate, present : Partition
+    patterns : list of Pattern
+        How hold-outs are shuffled.
+    seed : int, default=0
+    n_jobs : int, default=None
+
+    Returns
+    -------
+    bool
+    """
     if len(X) < 4 * SMALLEST:
         return False
     comparison = _Comparison(X, present, patterns, seed=seed, n_jobs=n_jobs)
-    return _confirm(comparison, [Labels(labels)]) is not None
+    return _confirm(comparison, [candidate]) is not None
 
 
 def _confirm(comparison, candidates):

@@ -8,7 +8,6 @@ import numpy as np
 from unpermute._progress import on_progress
 from unpermute.numerics.parallel import map_blocks
 from unpermute.recover import (
-    Accuracy,
     RecoveryProblem,
     RecoverySolution,
     pl,
@@ -42,7 +41,8 @@ class Repaired:
     entry_confidence : ndarray of shape (n_vectors, n_features)
     status : ndarray of str of shape (n_vectors,)
     damage_probability, expected_error : ndarray of shape (n_vectors,)
-    certified : ndarray of bool of shape (n_vectors,)
+    certified, odd : ndarray of bool of shape (n_vectors,)
+        Whether the order is proven; whether a vector is unlike clean ones, repaired or not.
     """
 
     X: np.ndarray
@@ -54,6 +54,7 @@ class Repaired:
     damage_probability: np.ndarray
     expected_error: np.ndarray
     certified: np.ndarray
+    odd: np.ndarray
 
     @classmethod
     def untouched(cls, X, labels):
@@ -65,7 +66,7 @@ class Repaired:
         n = len(X)
         return cls(
             X.copy(), labels.copy(), places, np.ones(n), sure, np.full(n, "clean", dtype="<U9"),
-            np.zeros(n), np.zeros(n), np.zeros(n, dtype=bool),
+            np.zeros(n), np.zeros(n), np.zeros(n, dtype=bool), np.zeros(n, dtype=bool),
         )  # fmt: skip
 
     def enter(self, rows, part):
@@ -78,24 +79,18 @@ class Repaired:
         certain = self.confidence >= min_confidence
         self.status[mask] = np.where(certain, "recovered", "uncertain")[mask]
         self.damage_probability[mask] = 1.0
+        self.odd[:] = mask
         return self
 
 
 def put_back(
     X, mask, labels, bases, offsets, *, classify, recoverer, output, min_confidence, noise_scale,
-    seed, n_jobs, units=None, accuracy=None,
+    seed, n_jobs,
 ):  # fmt: skip
-    """Classify and recover the vectors of `mask`; all others stay as they are.
-
-    `units` are lengths, one per vector, in which it is recovered; the noise is in these units. With
-    `accuracy` that noise is not independent, and a fit no evidence against other subspaces.
-    """
+    """Classify and recover the vectors of `mask`; all others stay as they are."""
     repaired = Repaired.untouched(X, labels)
     rows = np.flatnonzero(mask)
-    work = _Work(
-        repaired, X, units, bases, offsets, recoverer, output, min_confidence, noise_scale,
-        accuracy, seed,
-    )  # fmt: skip
+    work = _Work(repaired, X, bases, offsets, recoverer, output, min_confidence, noise_scale, seed)
 
     def put_back_block(rows, n_jobs):
         own = classify(X[rows])
@@ -103,9 +98,6 @@ def put_back(
             work.everywhere(rows, n_jobs)
         else:
             work.within(rows, own, n_jobs)
-            if units is not None and recoverer == "search" and accuracy is None:
-                unsure = rows[repaired.confidence[rows] < min_confidence]
-                work.everywhere(unsure, n_jobs, only_certain=True)
 
     if len(rows) <= _BLOCK:
         # Threads inside the block, where progress is seen.
@@ -132,34 +124,30 @@ class _Work:
 
     repaired: Repaired
     X: np.ndarray
-    units: np.ndarray | None
     bases: list[np.ndarray]
     offsets: list[np.ndarray]
     recoverer: Any
     output: str
     min_confidence: float
     noise_scale: float | None
-    accuracy: Accuracy | None
     seed: int
 
-    def everywhere(self, rows, n_jobs, *, only_certain=False):
-        """Recover vectors wherever it works; perhaps leave alone those where it does not."""
+    def everywhere(self, rows, n_jobs):
+        """Recover vectors wherever it works."""
         if len(rows) == 0:
             return
         found = recover_everywhere(
-            self._scaled(rows), self.bases, self.offsets, noise_scale=self.noise_scale,
+            self.X[rows], self.bases, self.offsets, noise_scale=self.noise_scale,
             max_starts=starts_for(self.X.shape[1], _MAX_STARTS), seed=self.seed, n_jobs=n_jobs,
         )  # fmt: skip
         for k in np.unique(found.labels):
             mine = np.flatnonzero(found.labels == k)
             problem = self._problem(rows[mine], k, n_jobs)
             result = self._result(problem, found, mine)
-            certain = result.confidence >= self.min_confidence
             fallback = None
             if self.output == "subspace":
                 fallback = _fallback(problem, found, mine, self.bases, self.offsets)
-            chosen = certain if only_certain else np.ones(len(mine), dtype=bool)
-            self._enter(rows[mine], k, result, problem, fallback, chosen)
+            self._enter(rows[mine], k, result, problem, fallback)
 
     def within(self, rows, own, n_jobs):
         """Recover every vector in its own subspace."""
@@ -167,20 +155,13 @@ class _Work:
             mine = rows[own == k]
             problem = self._problem(mine, k, n_jobs)
             result = self._result(problem)
-            self._enter(mine, k, result, problem, None, np.ones(len(mine), dtype=bool))
-
-    def _unit(self, rows):
-        return 1.0 if self.units is None else self.units[rows, None]
-
-    def _scaled(self, rows):
-        return self.X[rows] / self._unit(rows)
+            self._enter(mine, k, result, problem, None)
 
     def _problem(self, rows, k, n_jobs):
         return RecoveryProblem(
-            self._scaled(rows), self.bases[k], self.offsets[k],
+            self.X[rows], self.bases[k], self.offsets[k],
             np.zeros(self.X.shape[1], dtype=np.int64), noise_scale=self.noise_scale,
             max_starts=starts_for(self.X.shape[1], _MAX_STARTS), seed=self.seed, n_jobs=n_jobs,
-            accuracy=self.accuracy,
         )  # fmt: skip
 
     def _result(self, problem, found=None, mine=slice(None)):
@@ -188,10 +169,9 @@ class _Work:
         if self.recoverer != "search":
             return _recover(problem, self.recoverer)
         if found is None:
-            # With units: certified at once, or left for a search everywhere.
             found = recover_everywhere(
                 problem.Y, [problem.basis], [problem.offset], noise_scale=problem.noise_scale,
-                max_starts=problem.max_starts if self.units is None else 0,
+                max_starts=problem.max_starts,
                 seed=problem.seed, n_jobs=problem.n_jobs,
             )  # fmt: skip
         rank = problem.basis.shape[1]
@@ -199,25 +179,25 @@ class _Work:
             problem, RecoverySolution(found.coefficients[mine, :rank], found.certain[mine])
         )
 
-    def _enter(self, rows, k, result, problem, fallback, chosen):
-        """Write the chosen vectors of subspace k into the result."""
+    def _enter(self, rows, k, result, problem, fallback):
+        """Write vectors of subspace k into the result."""
         repaired, certain = self.repaired, result.confidence >= self.min_confidence
-        unit, settled = self._unit(rows), rows[certain & chosen]
+        settled = rows[certain]
         moved = np.take_along_axis(self.X[rows], result.permutations, axis=1)
-        repaired.labels[rows[chosen]] = k
-        repaired.confidence[rows[chosen]] = result.confidence[chosen]
-        repaired.entry_confidence[rows[chosen]] = result.entry_confidence[chosen]
-        repaired.permutations[settled] = result.permutations[certain & chosen]
+        repaired.labels[rows] = k
+        repaired.confidence[rows] = result.confidence
+        repaired.entry_confidence[rows] = result.entry_confidence
+        repaired.permutations[settled] = result.permutations[certain]
         if self.output == "values":
-            repaired.X[settled] = moved[certain & chosen]
+            repaired.X[settled] = moved[certain]
             return
         if self.output == "subspace":
             fitted = result.fitted
             if fallback is not None:
                 fitted = np.where(certain[:, None], fitted, fallback)
         else:
-            fitted = _blend(problem, result, certain, moved / unit)
-        repaired.X[rows[chosen]] = (fitted * unit)[chosen]
+            fitted = _blend(problem, result, certain, moved)
+        repaired.X[rows] = fitted
 
 
 def _recover(problem, recoverer):

@@ -11,16 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unpermute.cluster import ElasticNetSubspaceClustering
-from unpermute.detect import SelfRepresentationDetector
-from unpermute.numerics.robust_subspace import unit_rows
+from unpermute.pmsdr._distances import fill_missing
 from unpermute.pmsdr._judge import FAST, FULL, Judged, Membership, Mixture, judge, stand
+from unpermute.pmsdr._learn import fit_union
 from unpermute.pmsdr._mixture import fit_mixture
 from unpermute.pmsdr._model import fit_component, in_place, pad, predicted
-from unpermute.pmsdr._number import Graphs, choose_number, is_better
+from unpermute.pmsdr._number import Graphs, Partition, choose_number, is_better
 from unpermute.pmsdr._trials import SHARES, Trials, matching_shares, run_trials, scattered, shuffle
 
-__all__ = ["Selection", "Selector"]
+__all__ = ["Selection", "Selector", "noise_ratio"]
 
 logger = logging.getLogger("unpermute")
 
@@ -40,6 +39,10 @@ _FILLS = 5
 _LESS_LIKELY = 2.0
 # Interquartile ranges beyond the upper quartile from which a value is far out (Tukey).
 _FAR_OUT = 3.0
+# Share of the vectors about which two starts must differ to be compared.
+_DIFFER = 0.05
+# Nats per entry by which clean vectors are more likely if their noise is e times smaller.
+_FAR_MORE_LIKELY = 1.0
 
 
 @dataclass
@@ -60,6 +63,10 @@ class Selection:
         Clean ones, shuffled.
     cut : float
         Gain above which a vector looks damaged.
+    rank : int, list of int or None
+        Ranks that the components were given.
+    loudest : float
+        Largest noise ratio (:func:`noise_ratio`) of a clean vector.
     """
 
     mixture: Mixture
@@ -69,6 +76,13 @@ class Selection:
     judged: Judged
     trials: Trials
     cut: float
+    rank: int | list[int] | None = None
+    loudest: float = np.inf
+
+    @property
+    def n_directions(self):
+        """Directions of all components, their means included."""
+        return sum(component.rank + 1 for component in self.mixture.components)
 
     @property
     def damaged(self):
@@ -83,14 +97,13 @@ class Selector:
     ----------
     X : ndarray of shape (n_vectors, n_features)
         The observed vectors; NaN where missing.
-    seed : int
-    n_jobs : int or None
+    given : Given
     """
 
-    def __init__(self, X, *, seed=0, n_jobs=None):
-        self.X = X
-        self.seed, self.n_jobs = seed, n_jobs
-        self.rng = np.random.default_rng(seed)
+    def __init__(self, X, given):
+        self.X, self.given = X, given
+        self.seed, self.n_jobs = given.seed, given.n_jobs
+        self.rng = np.random.default_rng(given.seed)
         n_features = X.shape[1]
         self.columns = np.sort(self.rng.permutation(n_features)[:_ENTRIES])
         self.filled = self._fill(X)
@@ -112,21 +125,24 @@ class Selector:
             narrow = self.X[:, self.columns], self.filled[:, self.columns]
         clean = self._start(*narrow)
         one = np.zeros(len(clean), dtype=np.int64)
-        selection = self._settle(*narrow, clean, one, rounds=6)
-        selection = self._better(
-            filled=narrow[1], one=selection, other=self._from_representation(*narrow)
-        )
+        free = self._settle(*narrow, clean, one, rounds=6)
+        other = self._from_union(*narrow)
+        if other is not None and free is not None and np.mean(other.clean != free.clean) > _DIFFER:
+            again = self._settle(*narrow, other.clean, one, rounds=6)
+            free = _more_likely(free, again)
+        selection = self._better(narrow[1], free, other)
         if selection is None:
             return None
-        for improve in (self._divide, self._take_back, self._merge):
-            selection = improve(*narrow, selection)
+        if self.given.n_subspaces is None or selection is free:
+            for improve in (self._divide, self._take_back, self._merge):
+                selection = improve(*narrow, selection)
         labels = np.where(
             selection.clean & (selection.labels < 0), selection.judged.component, selection.labels
         )
         patterns = self._patterns(selection)
         return self._settle(
             self.X, self.filled, selection.clean, labels, rounds=3, effort=FULL,
-            patterns=patterns, cost=_LAST_COST,
+            patterns=patterns, cost=_LAST_COST, rank=selection.rank,
         )  # fmt: skip
 
     def _start(self, X, filled):
@@ -155,44 +171,55 @@ class Selector:
             clean = selected
         return clean
 
-    def _from_representation(self, X, filled):
-        """Start from the vectors that represent each other, in the groups that this shows."""
-        mask = SelfRepresentationDetector(n_jobs=self.n_jobs).fit_predict(filled) == -1
-        clean = ~mask
-        if clean.sum() < max(_FEWEST, _LEAST * len(X)):
+    def _from_union(self, X, filled):
+        """Start from a union of exact subspaces, fitted robustly to vectors that seem clean."""
+        given = self.given
+        try:
+            union = fit_union(X, given)
+        except ValueError:
+            if given.asks_for_classes or not isinstance(given.detector, str):
+                raise  # what was asked for cannot be had
             return None
-        clusterer = ElasticNetSubspaceClustering(random_state=self.seed, n_jobs=self.n_jobs)
-        own = clusterer.fit_predict(unit_rows(filled[clean]))
-        if own.max() < 1:
+        labels, missing = union.labels, np.isnan(X)
+        if np.sum(labels >= 0) < max(_FEWEST, _LEAST * len(X)):
             return None
-        labels = np.full(len(X), -1)
-        labels[clean] = own
-        for k in range(own.max() + 1):
-            group = np.flatnonzero(labels == k)
-            if len(group) >= 2 * _FEWEST:
-                labels[group[~self._start(X[group], filled[group])]] = -1
-        return self._settle(X, filled, labels >= 0, labels, rounds=4)
+        filled[missing] = fill_missing(X, union.subspaces.bases, union.subspaces.offsets)[missing]
+        rank = None if given.n_subspaces is None else given.rank
+        return self._settle(X, filled, labels >= 0, labels, rounds=4, rank=rank)
 
     def _better(self, filled, one, other):
-        """The second selection if repairs of vectors that are clean in both are clearly better."""
+        """The second selection if it repairs clearly better, has far less noise, or is simpler.
+
+        Where no repair is found under either, repairs tell nothing, but the noise does. Simpler
+        is what needs fewer directions in all and makes clean vectors more likely.
+        """
         if one is None or other is None:
             return one or other
         both = one.clean & other.clean
+        change = other.judged.observed[both] - one.judged.observed[both]
+        gained, error = np.mean(change), np.std(change) / np.sqrt(max(len(change), 1))
+        if gained > _FAR_MORE_LIKELY * filled.shape[1]:
+            return other
+        if gained > 2.0 * error and other.n_directions <= one.n_directions:
+            return other
         clearly = is_better(
-            filled[both], other.labels[both], one.labels[both], self._patterns(other),
-            seed=self.seed, n_jobs=self.n_jobs,
+            filled[both], Partition(other.labels[both], other.rank), Partition(one.labels[both]),
+            self._patterns(other), seed=self.seed, n_jobs=self.n_jobs,
         )  # fmt: skip
         return other if clearly else one
 
     def _settle(
-        self, X, filled, clean, labels, *, rounds, effort=FAST, patterns=None, cost=_COST
+        self, X, filled, clean, labels, *, rounds, effort=FAST, patterns=None, cost=_COST,
+        rank=None,
     ):  # fmt: skip
         """Fit the clean vectors, judge all, cut; until nothing changes."""
         patterns = scattered(SHARES) if patterns is None else patterns
         seen: list[np.ndarray] = []
         for step in range(rounds):
             several = len(np.unique(labels[clean])) > 1
-            mixture, own = fit_mixture(filled[clean], labels[clean], rounds=2 if several else 0)
+            mixture, own = fit_mixture(
+                filled[clean], labels[clean], rounds=2 if several else 0, rank=rank
+            )
             if mixture is None:
                 return None
             labels = np.full(len(X), -1)
@@ -212,8 +239,9 @@ class Selector:
             cut = float(np.expm1(_cut(gain[clean], tried, cost)))
             missing = np.isnan(X)
             filled[missing] = judged.fitted[missing]
-            selection = Selection(mixture, clean, labels, membership, judged, trials, cut)
-            selected = ~selection.damaged & self._quiet(X, selection)
+            selection = Selection(mixture, clean, labels, membership, judged, trials, cut, rank)
+            selection.loudest = self._loudest(X, selection)
+            selected = ~selection.damaged & (noise_ratio(judged, X) <= selection.loudest)
             logger.debug(
                 "select: %d components of ranks %s, %d of %d vectors clean, %d trials missed",
                 len(mixture.components), [c.rank for c in mixture.components], selected.sum(),
@@ -230,20 +258,19 @@ class Selector:
         return selection
 
     @staticmethod
-    def _quiet(X, selection):
-        """Vectors with no more noise, for their variance, than clean ones as against shuffled ones.
+    def _loudest(X, selection):
+        """Largest noise, for its variance, of a clean vector as against shuffled ones.
 
         Where a shuffled vector cannot be repaired, no gain shows it, but it must not shape the fit.
         """
-        ratio = np.log(selection.judged.noise) - np.log(np.nanvar(X, axis=1) + 1e-300)
-        trials = selection.trials
-        tried = np.log(trials.judged.noise) - np.log(np.nanvar(trials.observed, axis=1) + 1e-300)
+        ratio = noise_ratio(selection.judged, X)
+        tried = noise_ratio(selection.trials.judged, selection.trials.observed)
         limit = _cut(ratio[selection.clean], tried, _COST)
         quiet = ratio[selection.clean & (ratio <= limit)]
         if len(quiet) == 0:
-            return np.ones(len(X), dtype=bool)
+            return np.inf
         lower, upper = np.quantile(quiet, [0.25, 0.75])
-        return ratio <= max(limit, upper + _FAR_OUT * (upper - lower))
+        return max(limit, upper + _FAR_OUT * (upper - lower))
 
     def _patterns(self, selection):
         damaged = selection.damaged
@@ -301,8 +328,8 @@ class Selector:
             return selection
         patterns, own = self._patterns(selection), selection.clean & (selection.labels >= 0)
         if is_better(
-            filled[own], selection.labels[own], labels[own], patterns, seed=self.seed,
-            n_jobs=self.n_jobs,
+            filled[own], Partition(selection.labels[own]), Partition(labels[own]), patterns,
+            seed=self.seed, n_jobs=self.n_jobs,
         ):  # fmt: skip
             return selection
         merged = self._settle(X, filled, selection.clean, labels, rounds=2, patterns=patterns)
@@ -329,6 +356,19 @@ class Selector:
         if found is None or found.clean[rows].mean() < 0.7:
             return selection
         return found if found.clean.sum() >= selection.clean.sum() else selection
+
+
+def noise_ratio(judged, X):
+    """Logarithm of the noise of every vector as it stands, as a share of its variance."""
+    return np.log(judged.noise) - np.log(np.nanvar(X, axis=1) + 1e-300)
+
+
+def _more_likely(one, other):
+    """The selection under which all vectors, damaged or not, are clearly more likely."""
+    if other is None:
+        return one
+    change = other.judged.likelihood - one.judged.likelihood
+    return other if change.mean() > 2.0 * change.std() / np.sqrt(len(change)) else one
 
 
 def _by_fold(component):

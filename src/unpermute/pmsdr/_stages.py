@@ -1,5 +1,8 @@
 """Stages 1 and 2 of PMSDR, by name or by an object of the user's own."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
@@ -13,7 +16,7 @@ from unpermute.cluster import (
 from unpermute.detect import SelfRepresentationDetector
 from unpermute.numerics.robust_subspace import unit_rows
 
-__all__ = ["CLUSTERERS", "cluster", "detect", "has_no_order", "match_ranks", "own_stage"]
+__all__ = ["CLUSTERERS", "Given", "cluster", "detect", "has_no_order", "match_ranks", "own_stage"]
 
 CLUSTERERS = {
     "ssc": SparseSubspaceClustering,
@@ -22,6 +25,32 @@ CLUSTERERS = {
 }
 # Largest gaps of a spectrum that are tried as numbers of subspaces.
 _SUGGESTIONS = 3
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the user said; see :class:`unpermute.PMSDR`."""
+
+    n_subspaces: int | None = None
+    rank: Any = None
+    contamination: Any = "auto"
+    affine: bool = False
+    detector: Any = "model"
+    clusterer: Any = "model"
+    basis: str = "model"
+    classifier: Any = "model"
+    recoverer: Any = "search"
+    refine: bool = True
+    seed: int = 0
+    n_jobs: int | None = None
+    verbose: int = 0
+
+    @property
+    def asks_for_classes(self):
+        """Whether the components of the model are not what was asked for."""
+        named = [self.clusterer, self.basis, self.classifier]
+        named = [not isinstance(stage, str) or stage != "model" for stage in named]
+        return self.n_subspaces is not None or self.rank is not None or any(named)
 
 
 def detect(X, detector, contamination, *, seed, n_jobs):

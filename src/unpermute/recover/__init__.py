@@ -2,7 +2,6 @@
 
 from unpermute.recover._confidence import (
     RIGHT,
-    Accuracy,
     entry_confidence,
     expected_error,
     found_probability,
@@ -16,7 +15,6 @@ from unpermute.recover._search import FoundVectors, recover_everywhere, starts_f
 __all__ = [
     "RECOVERERS",
     "RIGHT",
-    "Accuracy",
     "FoundVectors",
     "RecoveryProblem",
     "RecoveryResult",

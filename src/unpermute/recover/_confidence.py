@@ -4,15 +4,12 @@ Measured, not derived: ``python benchmarks/recovery.py --part confidence`` print
 of a given confidence are right.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.special import expit
 from scipy.stats import chi2
 
 __all__ = [
     "RIGHT",
-    "Accuracy",
     "entry_confidence",
     "expected_error",
     "found_probability",
@@ -29,31 +26,14 @@ _INFLATION = 1.5
 _WRONG_VALUES = 0.01
 
 
-@dataclass(frozen=True)
-class Accuracy:
-    """Probability that what was found is right: logistic in the logarithm of its expected error."""
-
-    intercept: float
-    slope: float
-
-    def probability(self, expected):
-        """Return it for expected errors that are positive; 0 where they are infinite."""
-        finite = np.isfinite(expected)
-        odds = self.intercept + self.slope * np.log(np.where(finite, expected, 1.0))
-        return np.where(finite, expit(odds), 0.0)
-
-
-def vector_confidence(evidence, residual, noise_scale, fitted, rank, accuracy=None):
+def vector_confidence(evidence, residual, noise_scale, fitted, rank):
     """Probability that a fitted vector is right: its relative error below 5%.
 
     It must have been found, which the evidence tells, and the noise must leave it so accurate:
-    the squared error of a fit with r coefficients is about σ²χ²_r if noise is independent;
-    `accuracy` says how accurate fits are if it is not, and what is right then.
+    the squared error of a fit with r coefficients is about σ²χ²_r if noise is independent.
     """
     found = found_probability(evidence)
     expected = expected_error(residual, noise_scale, fitted, rank)
-    if accuracy is not None:
-        return found * accuracy.probability(expected)
     ratio = np.divide(RIGHT, expected, out=np.full(len(fitted), np.inf), where=expected > 0)
     return found * chi2.cdf(rank * ratio**2 / _INFLATION, rank)
 

@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from unpermute.recover._confidence import Accuracy
-
 __all__ = ["RecoveryProblem", "RecoverySolution"]
 
 
@@ -36,8 +34,6 @@ class RecoveryProblem:
         Of all random choices; a vector's own do not depend on its position.
     n_jobs : int or None
         Threads; the result must not depend on it.
-    accuracy : Accuracy or None
-        How accurate fits are if the noise is not independent.
     """
 
     Y: np.ndarray
@@ -49,7 +45,6 @@ class RecoveryProblem:
     max_starts: int | None = None
     seed: int = 0
     n_jobs: int | None = None
-    accuracy: Accuracy | None = None
 
     @property
     def centred(self):

@@ -278,9 +278,8 @@ def finish_recovery(problem, solution):
         n_jobs=problem.n_jobs,
     )
     confidence = vector_confidence(
-        evidence, residual, problem.noise_scale, fitted, problem.basis.shape[1],
-        problem.accuracy,
-    )  # fmt: skip
+        evidence, residual, problem.noise_scale, fitted, problem.basis.shape[1]
+    )
     return RecoveryResult(
         solution.coefficients,
         fitted,

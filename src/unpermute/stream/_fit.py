@@ -138,8 +138,9 @@ def _draw(run, source, blocks, size, seed):
 
 def _find_unexplained(run, model, source, blocks, max_vectors, seed):
     """Return vectors that are near no subspace and not recovered, up to a share of the sample."""
-    flagged = max(model.outlier_mask_.mean(), 1.0 / len(model.outlier_mask_))
-    share = min(1.0, max_vectors / (flagged * source.n_vectors))
+    n_sampled = len(model.outlier_mask_)
+    n_odd = model.outlier_mask_.sum() if model._staged else model._n_unexplained
+    share = min(1.0, max_vectors / (max(n_odd, 1) / n_sampled * source.n_vectors))
     task = FindUnexplained(without_training_data(model), seed, share)
     found = _in_order(run, source, task, blocks, "look again")
     lots = np.concatenate([lots for lots, _ in found])
@@ -152,8 +153,7 @@ def _fit_again(model, sample, unexplained):
     if len(unexplained) < _ENOUGH * max(model.ranks_):
         return
     other = clone(model).fit(np.concatenate([sample, unexplained]))
-    before = np.count_nonzero(model.status_ == "uncertain") + len(unexplained)
-    after = np.count_nonzero(other.status_ == "uncertain")
+    before, after = model._n_unexplained + len(unexplained), other._n_unexplained
     better = after < before and other.noise_scale_ <= _MORE_NOISE * model.noise_scale_
     logger.debug(
         "fit again: %d instead of %d vectors unexplained, %d instead of %d subspaces: %s",

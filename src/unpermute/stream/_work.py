@@ -63,8 +63,9 @@ class FindUnexplained:
         X, lots = X[drawn], lots[drawn]
         if len(X) == 0:
             return lots, X
-        status = examine(self.model, X, start).status
-        return lots[status == "uncertain"], X[status == "uncertain"]
+        found = _examine(self.model, X, start)
+        left = found.odd & (found.status != "recovered")
+        return lots[left], X[left]
 
 
 @dataclass(frozen=True)
@@ -80,18 +81,23 @@ class Repair:
 
 def examine(model, X, start=0):
     """Repair a block: everything that is known of it for PMSDR, the vectors alone for others."""
-    try:
-        with one_blas_thread():
-            if not isinstance(model, PMSDR):
-                return Part(start, np.asarray(model.transform(X)))
-            X = validate_vectors(model, X, reset=False, allow_nan=True)
-            found = model._examine(X)
-    except ValueError as error:
-        where = f"vectors {start} to {start + len(X) - 1} of the source were refused"
-        raise ValueError(f"{where}: {error}") from error
+    found = _examine(model, X, start)
+    if not isinstance(model, PMSDR):
+        return Part(start, np.asarray(found))
     # Half a row of the repaired vectors and less, instead of as much again.
     places = found.permutations.astype(np.min_scalar_type(-X.shape[1]))
     return Part(start, found.X, found.labels, found.status, found.confidence, places)
+
+
+def _examine(model, X, start):
+    try:
+        with one_blas_thread():
+            if not isinstance(model, PMSDR):
+                return model.transform(X)
+            return model._examine(validate_vectors(model, X, reset=False, allow_nan=True))
+    except ValueError as error:
+        where = f"vectors {start} to {start + len(X) - 1} of the source were refused"
+        raise ValueError(f"{where}: {error}") from error
 
 
 def lots_of(seed, start, count):
