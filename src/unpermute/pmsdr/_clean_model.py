@@ -108,7 +108,7 @@ class CleanModel:
         """Decide about proposals and write the result."""
         Y = self.in_units(X)
         probability, confidence = self._probabilities(judged, Y, seen=seen)
-        flags = probability >= _FLAGGED if count is None else _likeliest(judged, Y, count)
+        flags = probability >= _FLAGGED if count is None else _likeliest(judged, count)
         repaired = Repaired.untouched(X, np.where(flags, judged.component, judged.nearest))
         repaired.damage_probability[:] = probability
         repaired.odd[:] = flags | self.is_suspicious(judged, Y)
@@ -296,10 +296,9 @@ def _subspaces(selection, affine, shift):
     return bases, offsets
 
 
-def _likeliest(judged, Y, count):
-    """The `count` vectors with the largest gains; without any gain, those with the most noise."""
-    noise = judged.noise / (np.nanvar(Y, axis=1) + 1e-300)
-    flags = np.zeros(len(Y), dtype=bool)
+def _likeliest(judged, count):
+    """The `count` vectors with the largest gains; without any, the least likely as they stand."""
+    flags = np.zeros(len(judged.gain), dtype=bool)
     if count > 0:
-        flags[np.lexsort((noise, np.maximum(judged.gain, 0.0)))[-count:]] = True
+        flags[np.lexsort((-judged.observed, np.maximum(judged.gain, 0.0)))[-count:]] = True
     return flags
