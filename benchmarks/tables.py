@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 
+from unpermute.records import repair_records
 from unpermute.table import audit, repair
-from unpermute.table._records import repair_records
 
 TABLES = {
     "cancer": lambda: load_breast_cancer().data,
