@@ -89,7 +89,7 @@ def test_permutations_stay_permutations(n, p, seed, rounded, missing):
     result = repair_records(X, random_state=seed)
     assert_permutations(result.permutations)
     assert_permutations(result.proposals)
-    for probability in (result.damaged, result.confidence, result.entry_confidence):
+    for probability in (result.damaged, result.confidence):
         assert np.all((probability >= 0) & (probability <= 1))
     touched = np.any(result.permutations != np.arange(p), axis=1)
     assert np.all(result.status[touched] == "recovered")
@@ -125,7 +125,7 @@ def test_answer_does_not_depend_on_threads(rng):
     Y = damage(rng, low_rank(rng, n=300), range(60))
     Y[::7, 1] = np.nan
     one, two = (repair_records(Y, random_state=3, n_jobs=n_jobs) for n_jobs in (1, 2))
-    for name in ("permutations", "proposals", "score", "damaged", "confidence", "entry_confidence"):
+    for name in ("permutations", "proposals", "score", "damaged", "confidence"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
 
 

@@ -204,7 +204,7 @@ def test_a_missing_cell_moves_like_any_other(damaged, kind):
     columns = damaged.columns.drop(["name", "remark"])
     frame = damaged.astype(dict.fromkeys(columns, kind))
     frame.loc[5, "proline"] = None
-    result = repair(frame)
+    result = repair(frame, min_confidence=0.9)
     assert result.frame["alcohol"].isna()[5]
     assert result.frame.loc[5, "proline"] == 1450
 

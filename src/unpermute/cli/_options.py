@@ -136,6 +136,14 @@ class Choice:
             help="For rows: columns of text that look like numbers or dates.",
         ),
     ] = None
+    exchange: Annotated[
+        list[str] | None,
+        _option(
+            panel=_CHOICE,
+            metavar="A,B:FIRST-LAST",
+            help="For rows: columns A and B are exchanged from one line of the file to another.",
+        ),
+    ] = None
     blocks: Annotated[
         str | None,
         _option(

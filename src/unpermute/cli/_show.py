@@ -90,6 +90,31 @@ class Screen:
             self._print("To decide yourself, write yes or no in its column accept, and then:")
             self._command(words)
 
+    def asked(self, result, table: str, options: list[str], lines) -> None:
+        """Show what a person has to decide, with the command for either answer."""
+        for question in result.summary.get("questions") or []:
+            first, last = question["first_row"], question["last_row"]
+            names = ",".join(question["columns"])
+            end = result.summary["n_rows"] - 1
+            inside = [(first, last)]
+            outside = [part for part in ((0, first - 1), (last + 1, end)) if part[0] <= part[1]]
+            numbers = lines([first, last])
+            self._print(
+                f"\nA question: {' and '.join(question['columns'])} seem to be exchanged between"
+                f" line {numbers[0]:,} and line {numbers[1]:,} ({question['share']:.0%} of the"
+                " table) compared with the other lines. It cannot be told which of the two is"
+                " right, so nothing was changed there.",
+                style="yellow",
+            )
+            stem, suffix = _stem(table)
+            for text, parts in (("these lines", inside), ("the other lines", outside)):
+                self._print(f"To exchange them in {text}:")
+                words = ["unpermute", "repair", table, *options]
+                for part in parts:
+                    low, high = lines(list(part))
+                    words += ["--exchange", f"{names}:{low}-{high}"]
+                self._command([*words, "-o", f"{stem}.repaired{suffix}"])
+
     def applied(self, n_moved: int, table: str, output: str | None, *, undo: bool) -> None:
         """Show what a list of changes did."""
         done = "moved back" if undo else "moved"

@@ -1,6 +1,7 @@
 """``unpermute scan``, ``repair``, ``apply`` and ``audit``: read, call, write, show."""
 
 import io
+import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -88,8 +89,10 @@ def run_scan_or_repair(
             print(as_json(command, table, result, lines=lines, changes=changes, written=written))
         elif command == "scan":
             Screen(stderr=outputs.use_stdout).scanned(result, table, words, source.lines)
+            Screen(stderr=outputs.use_stdout).asked(result, table, words, source.lines)
         else:
             Screen(stderr=outputs.use_stdout).repaired(result, table, outputs, source.lines)
+            Screen(stderr=outputs.use_stdout).asked(result, table, words, source.lines)
     if fail_on_found and result.summary["n_suspicious"]:
         raise typer.Exit(1)
 
@@ -236,9 +239,34 @@ def _choice_options(source, choice):
         "columns": columns,
         "exclude": exclude,
         "as_text": as_text,
+        "exchange": _exchanges(choice.exchange, source),
         "blocks": choice.blocks,
         "groups": groups,
     }
+
+
+def _exchanges(texts, source):
+    """Exchanges that were named by lines of the file, as rows."""
+    if texts is None:
+        return None
+    lines = source.lines(np.arange(source.n_rows))
+    found = []
+    for text in texts:
+        match = re.fullmatch(r"(.+):(\d+)-(\d+)", text)
+        names = split_names([match[1]]) if match else None
+        if match is None or names is None or len(names) != 2:
+            raise TableError(
+                f"--exchange {text!r} must name two columns and two lines, as in a,b:100-200."
+            )
+        check_columns(names, source)
+        first, last = (
+            np.searchsorted(lines, int(match[2])),
+            np.searchsorted(lines, int(match[3]), side="right"),
+        )
+        if first >= last:
+            raise TableError(f"--exchange {text!r}: {source.name} has no records on these lines.")
+        found.append((*names, int(first), int(last) - 1))
+    return found
 
 
 def _present(names):

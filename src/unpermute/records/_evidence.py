@@ -32,7 +32,6 @@ class Evidence:
     margin: np.ndarray
     clear: np.ndarray
     followed: np.ndarray
-    entries: np.ndarray
 
     def arrays(self):
         """All arrays, in the order of the fields."""
@@ -64,7 +63,7 @@ class Judge:
             seed=self.seed, n_jobs=self.n_jobs,
         )  # fmt: skip
         clear = np.clip(logit(self._share(found)), -_CLEAREST, _CLEAREST)
-        return Evidence(found.permutations, odds, margin, clear, followed, found.entries)
+        return Evidence(found.permutations.astype(np.int16), odds, margin, clear, followed)
 
     def _share(self, found):
         """Probability of the proposal among all changes, by the model alone."""

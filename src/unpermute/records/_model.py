@@ -30,10 +30,12 @@ __all__ = [
 ]
 
 # Rounds of learning; most tables settle after two or three.
-_ROUNDS, _PRIOR_ROUNDS = 6, 2
+_ROUNDS, _PRIOR_ROUNDS = 5, 2
+# Share of the records that may still change for a table to be settled.
+_SETTLED = 0.001
 _BLOCK = 64
 # Log-odds after a first look below which a record is not searched.
-_SUSPICIOUS = -7.0
+_SUSPICIOUS = -3.0
 # Quantile of the squared distance from which on a record is searched whatever the odds, and below
 # which a repaired record is searched no further.
 _FAR, _USUAL = 0.99, 0.8
@@ -83,12 +85,13 @@ class Placed:
         Words of every record.
     home : ndarray of int of shape (n, p)
         Words as the model learned them: those of a record damaged for a trial are its former ones.
-    log_p, z : ndarray of shape (n_words, p)
-        Log-probability and z of every word in every column.
+    log_p, worth, z : ndarray of shape (n_words, p)
+        Log-probability of every word in every column, the same without what Student's t says of z,
+        and z.
     numeric, present : ndarray of bool of shape (n_words,)
         Words that have a z, and those that are values.
     own : ndarray of shape (n, p)
-        Log-probability of every `home` cell in its column, by models that it did not shape.
+        Worth of every `home` cell in its column, by models that it did not shape.
     version : ndarray of int of shape (n,)
         Version of the joint distribution that judges every record.
     """
@@ -96,6 +99,7 @@ class Placed:
     codes: np.ndarray
     home: np.ndarray
     log_p: np.ndarray
+    worth: np.ndarray
     z: np.ndarray
     numeric: np.ndarray
     present: np.ndarray
@@ -142,7 +146,8 @@ def learn_model(cells, *, rank, seed, n_jobs):
         whole = probability < 0.5
         explained = ~whole & (found.right > _EXPLAINED) & (found.gain > 0)
         last, orders = orders, np.where(explained[:, None], found.permutations, identity)
-        settled = np.array_equal(last, orders) and np.array_equal(used, whole | explained)
+        changed = np.any(last != orders, axis=1) | (used != (whole | explained))
+        settled = np.mean(changed) <= _SETTLED
         if settled or round_ == _ROUNDS - 1 or whole.sum() < max(_ENOUGH, _ENOUGH_SHARE * n):
             break
         used = whole | explained
@@ -201,10 +206,13 @@ def _placed(model, coded, used, version):
             own[:, j] = column.log_own(words, prepared, styles, coded.home[:, j], used, coded.fold)
         else:
             own[:, j] = log_p[coded.home[:, j], j]
-    kinds = words.kinds
+    kinds, z = words.kinds, model.joint.standardised(words)
+    # What Student's t says of z alone is part of the joint term.
+    alone = np.nan_to_num(model.joint.log_marginals(z))
+    own -= alone[coded.home, np.arange(own.shape[1])]
     return Placed(
-        coded.codes, coded.home, log_p, np.nan_to_num(model.joint.standardised(words)),
-        kinds <= DATE, kinds != MISSING, own, version,
+        coded.codes, coded.home, log_p, log_p - alone, np.nan_to_num(z), kinds <= DATE,
+        kinds != MISSING, own, version,
     )  # fmt: skip
 
 
@@ -228,7 +236,7 @@ def search_placed(model, placed, *, decoys=None, n_jobs=None):
     def run(start, stop):
         part = slice(start, stop)
         tables = Tables(
-            placed.codes[part], placed.home[part], others[part], placed.log_p, placed.z,
+            placed.codes[part], placed.home[part], others[part], placed.worth, placed.z,
             placed.numeric, placed.present, placed.own[part], placed.version[part],
         )  # fmt: skip
         search_records(tables, laws, prior, Found(*(array[part] for array in found)))

@@ -5,13 +5,13 @@ that the record is damaged, and `confidence`, the probability that all of the pr
 right. A record is changed if, and only if, its confidence reaches `min_confidence`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.special import expit
 from sklearn.utils import check_random_state
 
-from unpermute._progress import report
+from unpermute.numerics.parallel import map_blocks
 from unpermute.records._calibrate import calibrate
 from unpermute.records._causes import ANOTHER_ORDER, name_causes
 from unpermute.records._cells import Cells, number_cells
@@ -23,6 +23,8 @@ from unpermute.records._model import (
     learn_model,
     place_cells,
 )
+from unpermute.records._run_repairs import told_runs, with_runs
+from unpermute.records._runs import find_runs, run_orders
 from unpermute.records._sources import repair_sources
 from unpermute.records._tempering import temper_pairs
 from unpermute.records._trials import Trials, run_trials
@@ -30,7 +32,7 @@ from unpermute.records._trials import Trials, run_trials
 __all__ = ["KnownRecords", "RecordRepairs", "learn_records", "repair_records"]
 
 # Records that a model is learned from.
-_LEARNED_FROM = 20_000
+_LEARNED_FROM = 10_000
 _FEWEST_RECORDS = 20
 _MOST_COLUMNS = 1000
 # Probability of damage from which on a record is listed.
@@ -92,8 +94,6 @@ class RecordRepairs:
     confidence : ndarray of shape (n,)
         Of suspicious records: probability that all of the proposal is right, applied or not. Of
         clean ones: probability that they are.
-    entry_confidence : ndarray of shape (n, p)
-        Of the cells that the proposal moves: probability that the cell is right with it.
     status : ndarray of str of shape (n,)
         "clean", "recovered", or "uncertain": suspicious, but left alone.
     cause : ndarray of str of shape (n,)
@@ -106,6 +106,8 @@ class RecordRepairs:
         How the confidence was measured: ``n``, ``n_changed``, ``n_right``.
     reason : str
         Why the records were not judged; "" if they were.
+    questions : list of Run
+        Exchanges in runs of rows of which it cannot be told which side is right.
     """
 
     permutations: np.ndarray
@@ -113,18 +115,18 @@ class RecordRepairs:
     score: np.ndarray
     damaged: np.ndarray
     confidence: np.ndarray
-    entry_confidence: np.ndarray
     status: np.ndarray
     cause: np.ndarray
     known: KnownRecords | None
     recoverability: float
     trials: dict
     reason: str = ""
+    questions: list = field(default_factory=list)
 
 
 def repair_records(
     cells, *, reference=None, groups=None, rank=None, max_moves=None, min_confidence=0.95,
-    random_state=None, n_jobs=None, known=None,
+    random_state=None, n_jobs=None, known=None, exchanges=(),
 ):  # fmt: skip
     """Find records whose values stand under the wrong columns, and put the values back.
 
@@ -148,6 +150,8 @@ def repair_records(
         Threads; the result does not depend on it.
     known : KnownRecords or None
         Learned before; then nothing is learned but how records are damaged.
+    exchanges : sequence of (int, int, int, int)
+        Two columns that a person says are exchanged, from a first to a last row.
 
     Returns
     -------
@@ -174,11 +178,21 @@ def repair_records(
     if reason := _not_judged(cells if reference is None else reference, known):
         return _untouched(cells, reason)
     options = dict(rank=rank, seed=seed, n_jobs=n_jobs)
-    weighed = None
     if groups is not None:
         if known is None and reference is not None:
             known = learn_records(reference, **options)[0]
         return _repair_groups(cells, groups, known, max_moves, min_confidence, options)
+    told = told_runs(exchanges, cells.shape[0])
+    runs = told + (find_runs(cells) if not told else [])
+    orders, sure = run_orders([run for run in runs if run.minority], *cells.shape)
+    whole = cells if not len(runs) else cells.permuted(orders.astype(np.int64))
+    result = _repair_each(whole, reference, known, max_moves, min_confidence, options)
+    return with_runs(result, runs, orders, sure, min_confidence)
+
+
+def _repair_each(cells, reference, known, max_moves, min_confidence, options):
+    """Judge every record alone."""
+    weighed, seed, n_jobs = None, options["seed"], options["n_jobs"]
     if known is None and reference is not None:
         known = learn_records(reference, **options)[0]
     elif known is None:
@@ -241,7 +255,7 @@ def _repair_groups(cells, groups, known, max_moves, min_confidence, options):
     )  # fmt: skip
     parts = (
         orders, found.alternative, odds, damaged,
-        np.where(status == "clean", 1 - damaged, confidence), found.entries, status, cause,
+        np.where(status == "clean", 1 - damaged, confidence), status, cause,
     )  # fmt: skip
     return RecordRepairs(*(part[sources] for part in parts), kept, 1.0, _NO_TRIALS)
 
@@ -290,17 +304,19 @@ def _weigh_all(judge, cells, rows, evidence):
     if len(rows) == n:
         return evidence
     parts = Evidence(
-        np.empty((n, p), dtype=np.int64), np.empty(n), np.empty(n), np.empty(n),
-        np.empty(n, dtype=bool), np.empty((n, p), dtype=np.float32),
+        np.empty((n, p), dtype=np.int16), np.empty(n), np.empty(n), np.empty(n),
+        np.empty(n, dtype=bool),
     )  # fmt: skip
-    size = max(_BLOCK_CELLS // p**2, 16)
-    for start in range(0, n, size):
-        block = slice(start, min(start + size, n))
-        placed = place_cells(judge.model, cells.take(block))
-        weighed = judge.weigh(placed, pool=placed.codes)
+    alone = replace(judge, n_jobs=1)
+
+    def weigh(start, stop):
+        placed = place_cells(judge.model, cells.take(slice(start, stop)))
+        weighed = alone.weigh(placed, pool=placed.codes)
         for target, source in zip(parts.arrays(), weighed.arrays(), strict=True):
-            target[block] = source
-        report("judge records", block.stop, n)
+            target[start:stop] = source
+
+    size = max(_BLOCK_CELLS // p**2, 16)
+    map_blocks(weigh, n, block=size, stage="judge records", n_jobs=judge.n_jobs)
     # Records that were learned from are judged with their own cells left out.
     for target, source in zip(parts.arrays(), evidence.arrays(), strict=True):
         target[rows] = source
@@ -319,12 +335,10 @@ def _decide(cells, evidence, calibration, max_moves, min_confidence):
     suspicious = status != "clean"
     cause = np.full(n, "", dtype=object)
     cause[suspicious] = name_causes(evidence.permutations[suspicious])
-    entries = np.minimum(evidence.entries, damaged[:, None])
-    entries = np.maximum(entries, np.where(moved, confidence[:, None], 0.0))
     return RecordRepairs(
-        np.where(sure[:, None], evidence.permutations, np.arange(p)), evidence.permutations,
-        evidence.odds, damaged, np.where(suspicious, confidence, 1 - damaged), entries, status,
-        cause, None, 0.0, {},
+        np.where(sure[:, None], evidence.permutations, np.arange(p, dtype=np.int16)),
+        evidence.permutations, evidence.odds, damaged,
+        np.where(suspicious, confidence, 1 - damaged), status, cause, None, 0.0, {},
     )  # fmt: skip
 
 
@@ -355,9 +369,9 @@ def _measured(trials: Trials, calibration, min_confidence):
 
 def _untouched(cells, reason):
     n, p = cells.shape
-    identity = np.tile(np.arange(p), (n, 1))
+    identity = np.tile(np.arange(p, dtype=np.int16), (n, 1))
     return RecordRepairs(
-        identity, identity.copy(), np.full(n, -np.inf), np.zeros(n), np.ones(n), np.ones((n, p)),
+        identity, identity.copy(), np.full(n, -np.inf), np.zeros(n), np.ones(n),
         np.full(n, "clean", dtype="<U9"), np.full(n, "", dtype=object), None, 0.0,
         _NO_TRIALS, reason,
     )  # fmt: skip

@@ -30,10 +30,10 @@ from unpermute.records._placement import place
 __all__ = ["Found", "Laws", "Prior", "Tables", "new_found", "search_records"]
 
 _N_STARTS = 5
-# Words of the records, of the records as the model learned them, and of decoys; log-probability and
-# z of every word in every column; whether a word has a z and whether it is a value at all; the
-# log-probability of the cells learned from, each left out; version of the joint distribution.
-Tables = namedtuple("Tables", "codes home decoys log_p z numeric present own version")
+# Words of the records, of the records as the model learned them, and of decoys; worth and z of
+# every word in every column; whether a word has a z and whether it is a value at all; the worth of
+# the cells learned from, each left out; version of the joint distribution.
+Tables = namedtuple("Tables", "codes home decoys worth z numeric present own version")
 # Joint distribution, one version per fold.
 Laws = namedtuple("Laws", "location precision variances used degrees")
 # Log-prior of one permutation that moves k cells, what is added for a swap of two columns, that of
@@ -75,7 +75,7 @@ def fill_record(tables, laws, r, missing, Z, worth):
     A value that leaves its place is replaced by that of the decoy record, if there is one. The
     worth of a word in the column that the model learned it from leaves that cell out.
     """
-    p, version, nu = tables.codes.shape[1], tables.version[r], laws.degrees
+    p, version = tables.codes.shape[1], tables.version[r]
     for i in range(p):
         word = tables.codes[r, i]
         other = tables.decoys[r, i]
@@ -85,15 +85,10 @@ def fill_record(tables, laws, r, missing, Z, worth):
             other = word
         for j in range(p):
             w = word if i == j else other
-            z, log_p = 0.0, tables.log_p[w, j]
-            if w == tables.home[r, j]:
-                log_p = tables.own[r, j]
+            worth[i, j] = tables.own[r, j] if w == tables.home[r, j] else tables.worth[w, j]
+            Z[i, j] = 0.0
             if tables.numeric[w] and not missing[i] and laws.used[j]:
-                z = tables.z[w, j] - laws.location[version, j]
-                s2 = laws.variances[version, j]
-                log_p += 0.5 * np.log(s2) + 0.5 * (nu + 1) * np.log1p(z * z / (nu * s2))
-            Z[i, j] = z
-            worth[i, j] = log_p
+                Z[i, j] = tables.z[w, j] - laws.location[version, j]
 
 
 @njit(cache=True, nogil=True)
@@ -121,7 +116,7 @@ def _search(record, joint, prior, space, permutation, entries):
             signed = _rotations(trial, record, joint, prior, state, turns)
             best = _best_seen(around_own, turns, signed, permutation)
             if not (best - stays > prior.suspicious or q > prior.far):
-                break
+                return best - stays, best - stays, 1.0
         elif value > stays + 1e-9 and (value > best + 1e-9 or _apart(trial, permutation) == 0):
             best, q = value, _dot(state.z, state.g)
             _copy(around, around_best)
@@ -129,7 +124,9 @@ def _search(record, joint, prior, space, permutation, entries):
             for j in range(p):
                 permutation[j] = trial[j]
         # Nothing to hope for from other starts once few moves make it look like any other.
-        if start >= 2 and best > stays and q < prior.usual and 6 * _count_moved(permutation) <= p:
+        n_moved = _count_moved(permutation)
+        few = n_moved == 2 if start == 1 else 6 * n_moved <= p
+        if start >= 1 and best > stays and q < prior.usual and few:
             break
     odds, right = _weigh(
         record.x, permutation, best, stays, around_best, around_own, turns, entries
@@ -148,6 +145,8 @@ def _with_outliers(value, q, record, joint, prior, state):
     base = value - log_density(q, nu, m)
     first, best, total = -1, -np.inf, 0.0
     pivot_first, slope_first, out_first = 1.0, 0.0, 0.0
+    constant = math.lgamma(0.5 * (nu + 1)) - math.lgamma(0.5 * nu) - 0.5 * np.log(nu * np.pi)
+    constant += prior.outlier
     for n_out in range(1, min(2, m - 2) + 1):
         less = math.lgamma(0.5 * (nu + m - n_out)) - math.lgamma(0.5 * (nu + m))
         less += 0.5 * n_out * np.log(nu * np.pi) + base
@@ -159,7 +158,7 @@ def _with_outliers(value, q, record, joint, prior, state):
             pivot = Q[j, j] - share * share * pivot_first
             slope = g[j] - share * slope_first
             rest = q - slope * slope / pivot - slope_first * slope_first / pivot_first
-            out = out_first + _log_t1(z[j], nu, joint.variances[j]) + prior.outlier
+            out = out_first + constant + _log_t1(z[j], nu, joint.variances[j])
             log_weight = log_density(rest, nu, m - n_out) + less + out - 0.5 * np.log(pivot)
             total += np.exp(min(log_weight - value, 700.0))
             if log_weight > best:
@@ -168,16 +167,15 @@ def _with_outliers(value, q, record, joint, prior, state):
             break
         first, best = following, np.inf
         pivot_first, slope_first = Q[first, first], g[first]
-        out_first = _log_t1(z[first], nu, joint.variances[first]) + prior.outlier
+        out_first = constant + _log_t1(z[first], nu, joint.variances[first])
         out_first -= 0.5 * np.log(pivot_first)
     return value + np.log1p(total)
 
 
 @njit(cache=True, nogil=True)
 def _log_t1(z, nu, s2):
-    """Log-density of Student's t with scale² s2."""
-    constant = math.lgamma(0.5 * (nu + 1)) - math.lgamma(0.5 * nu) - 0.5 * np.log(nu * np.pi * s2)
-    return constant - 0.5 * (nu + 1) * np.log1p(z * z / (nu * s2))
+    """Log-density of Student's t with scale² s2, up to a constant of ν."""
+    return -0.5 * np.log(s2) - 0.5 * (nu + 1) * np.log1p(z * z / (nu * s2))
 
 
 @njit(cache=True, nogil=True)

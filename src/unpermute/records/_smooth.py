@@ -25,8 +25,8 @@ _FEWEST = 3
 _MOST_ZEROS = 0.1
 # z of a value for which the transform is undefined.
 _UNDEFINED = -30.0
-# Numbers beyond are equally far: squares must not overflow.
-_HUGE = 1e100
+# Numbers, and distances in scales, beyond are equally far: squares must not overflow.
+_HUGE, _FAR = 1e300, 1e100
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,25 @@ class Smooth:
 
     def standardised(self, values):
         """Return z of the values."""
-        z = (_transformed(self.transform, self.offset, values)[0] - self.centre) / self.scale
-        return np.where(np.isfinite(z), z, _UNDEFINED)
+        with np.errstate(over="ignore"):
+            z = (_transformed(self.transform, self.offset, values)[0] - self.centre) / self.scale
+        return np.where(np.isfinite(z), np.clip(z, -_FAR, _FAR), _UNDEFINED)
 
-    def log_density(self, values):
-        """Return the logarithm of the density at the values."""
+    def log_density(self, values, log_steps=0.0):
+        """Return the logarithm of the density at values that are known to a step.
+
+        The slope of the transform is that at half a step at least: 0 stands for all of its step.
+        """
         z = self.standardised(values)
-        log_slope = _transformed(self.transform, self.offset, values)[1]
-        log_slope = np.where(np.isfinite(log_slope), log_slope, 0.0)
+        log_slope = np.zeros(np.shape(values))
+        if self.transform != _IDENTITY:
+            at = np.maximum(values, 0.5 * np.exp(log_steps) - self.offset)
+            log_slope = _transformed(self.transform, self.offset, at)[1]
+            # Where the transform is undefined, values have the slope of the typical one.
+            typical = (
+                -self.centre if self.transform == _LOG else -np.log(2 * abs(self.centre) + 1e-9)
+            )
+            log_slope = np.where(z <= _UNDEFINED, typical, log_slope)
         density = _WIDE_SHARE / (np.pi * _WIDE * (1.0 + (z / _WIDE) ** 2))
         if self.density is not None:
             inside = np.interp(z, _CENTRES, self.density, left=0.0, right=0.0)
@@ -102,8 +113,9 @@ def _best_transform(v, w):
         offset = float(np.median(positive)) / 10 if transform == _LOG and zeros else 0.0
         z, log_slope = _transformed(transform, offset, core)
         low, middle, high = np.interp((0.25, 0.5, 0.75), _ranks(weights), z)
-        mean = np.average(z, weights=weights)
-        deviation = np.sqrt(np.average((z - mean) ** 2, weights=weights))
+        size = max(float(np.max(np.abs(z))), 1e-300)
+        mean = np.average(z / size, weights=weights)
+        deviation = size * np.sqrt(np.average((z / size - mean) ** 2, weights=weights))
         scale = max((high - low) / 1.349, 0.3 * deviation, 1e-12, 1e-12 * abs(middle))
         t = (z - middle) / scale
         # A transform has to be better than none by one unit of log-likelihood.

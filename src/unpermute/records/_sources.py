@@ -154,7 +154,7 @@ def _state(model, cells):
     law = model.joint
     laws = Laws(law.location, law.precision, law.variances, law.used, law.degrees)
     tables = Tables(
-        placed.codes, placed.home, placed.codes, placed.log_p, placed.z, placed.numeric,
+        placed.codes, placed.home, placed.codes, placed.worth, placed.z, placed.numeric,
         placed.present, placed.own, placed.version,
     )  # fmt: skip
     missing, Z, worth = np.empty((n, p), dtype=bool), np.empty((n, p, p)), np.empty((n, p, p))

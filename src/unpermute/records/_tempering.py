@@ -101,7 +101,7 @@ def exchange_ratios(model, placed):
     joint = model.joint
     laws = Laws(joint.location, joint.precision, joint.variances, joint.used, joint.degrees)
     tables = Tables(
-        placed.codes, placed.home, placed.codes, placed.log_p, placed.z, placed.numeric,
+        placed.codes, placed.home, placed.codes, placed.worth, placed.z, placed.numeric,
         placed.present, placed.own, placed.version,
     )  # fmt: skip
     n, p = placed.codes.shape

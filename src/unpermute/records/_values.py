@@ -141,7 +141,8 @@ class ValueModel:
                 continue
             values = words.values[mine]
             if kind in self.smooth:
-                density = self.smooth[kind].log_density(values) + words.log_steps[mine]
+                steps = words.log_steps[mine]
+                density = self.smooth[kind].log_density(values, steps) + steps
             else:
                 # Nothing is known but that small numbers are more common than large ones.
                 density = -np.log(1e4) - 2 * np.log1p(np.abs(values))

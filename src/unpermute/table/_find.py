@@ -56,6 +56,9 @@ class Finding:
         What the user should know.
     model : object or None
         What was learned about records.
+    questions : list of dict
+        Runs of rows in which two columns are exchanged, of which it cannot be told which side is
+        right.
     """
 
     names: list[str]
@@ -73,6 +76,7 @@ class Finding:
     trials: dict = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     model: Any = None
+    questions: list[dict] = field(default_factory=list)
 
 
 def find_in_records(frame, options, columns, exclude):
@@ -93,6 +97,7 @@ def find_in_records(frame, options, columns, exclude):
         cells, reference=_reference_cells(options, names), groups=groups, rank=options["rank"],
         max_moves=options["max_moves"], min_confidence=options["min_confidence"],
         random_state=options["random_state"], n_jobs=options["n_jobs"], known=known,
+        exchanges=_exchanges(options["exchange"], names, len(frame)),
     )  # fmt: skip
     notes = [f"Infinite values counted as missing: {n_infinite:,}."] if n_infinite else []
     repairs, unfit = _without_unfit(frame, names, repairs)
@@ -103,8 +108,34 @@ def find_in_records(frame, options, columns, exclude):
         np.zeros(len(frame), dtype=np.int64),
         _moved_fields(repairs, repairs.permutations, evidence),
         _moved_fields(repairs, _listed(repairs), evidence), _structure(repairs, groups),
-        repairs.trials, notes + unfit, repairs.known,
+        repairs.trials, notes + unfit, repairs.known, _questions(repairs.questions, names),
     )  # fmt: skip
+
+
+def _exchanges(exchange, names, n_rows):
+    """Exchanges that a person has named, by place."""
+    places = []
+    for a, b, first, last in exchange or ():
+        for name in (a, b):
+            if name not in names:
+                raise ValueError(f"exchange names {name!r}, which is not a column that is judged.")
+        if not 0 <= first <= last < n_rows:
+            raise ValueError(f"exchange: rows {first} to {last} are not rows of the table.")
+        places.append((names.index(a), names.index(b), int(first), int(last)))
+    return places
+
+
+def _questions(runs, names):
+    """Runs of rows that a person has to decide about."""
+    return [
+        {
+            "columns": [names[run.a], names[run.b]],
+            "first_row": run.first,
+            "last_row": run.last,
+            "share": float(run.share),
+        }
+        for run in runs
+    ]
 
 
 def _reference_cells(options, names):

@@ -59,6 +59,6 @@ def _refuse_foreign(options, *, by_row):
                     f"{name}={options[name]!r} is for vectors='columns'; leave it out."
                 )
         return
-    for name in ("reference", "model", "as_text"):
+    for name in ("reference", "model", "as_text", "exchange"):
         if options[name] is not None:
             raise ValueError(f"{name} is for vectors='rows'; leave it out.")

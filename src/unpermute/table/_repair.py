@@ -18,7 +18,7 @@ __all__ = ["learn", "repair", "scan"]
 def scan(
     frame, *, vectors="rows", id=None, columns=None, exclude=None, as_text=None, blocks=None,
     groups=None, reference=None, n_subspaces=None, rank=None, min_confidence=0.95, max_moves=None,
-    random_state=0, n_jobs=None, model=None,
+    random_state=0, n_jobs=None, model=None, exchange=None,
 ):  # fmt: skip
     """Say which records or columns of a table look shuffled; change nothing.
 
@@ -55,6 +55,9 @@ def scan(
         Threads; the result does not depend on it.
     model : object, default=None
         ``TableResult.model`` of an earlier run, to be used instead of learning.
+    exchange : list of (str, str, int, int), default=None
+        Two columns that you know to be exchanged, from a first to a last row (from 0): the answer
+        to a question in ``summary["questions"]``.
 
     Returns
     -------
@@ -75,14 +78,14 @@ def scan(
         frame, False, vectors=vectors, id=id, columns=columns, exclude=exclude, as_text=as_text,
         blocks=blocks, groups=groups, reference=reference, n_subspaces=n_subspaces, rank=rank,
         min_confidence=min_confidence, max_moves=max_moves, random_state=random_state,
-        n_jobs=n_jobs, model=model,
+        n_jobs=n_jobs, model=model, exchange=exchange,
     )  # fmt: skip
 
 
 def repair(
     frame, *, vectors="rows", id=None, columns=None, exclude=None, as_text=None, blocks=None,
     groups=None, reference=None, n_subspaces=None, rank=None, min_confidence=0.95, max_moves=None,
-    random_state=0, n_jobs=None, model=None,
+    random_state=0, n_jobs=None, model=None, exchange=None,
 ):  # fmt: skip
     """Put the values of shuffled records or columns back where that is sure.
 
@@ -119,6 +122,9 @@ def repair(
         Threads; the result does not depend on it.
     model : object, default=None
         ``TableResult.model`` of an earlier run, to be used instead of learning.
+    exchange : list of (str, str, int, int), default=None
+        Two columns that you know to be exchanged, from a first to a last row (from 0): the answer
+        to a question in ``summary["questions"]``.
 
     Returns
     -------
@@ -143,7 +149,7 @@ def repair(
         frame, True, vectors=vectors, id=id, columns=columns, exclude=exclude, as_text=as_text,
         blocks=blocks, groups=groups, reference=reference, n_subspaces=n_subspaces, rank=rank,
         min_confidence=min_confidence, max_moves=max_moves, random_state=random_state,
-        n_jobs=n_jobs, model=model,
+        n_jobs=n_jobs, model=model, exchange=exchange,
     )  # fmt: skip
 
 
@@ -280,10 +286,21 @@ def _summary(frame, found, options, *, by_row):
             "recoverability": float(structure.recoverability),
             "sentence": structure.sentence,
         },
+        "questions": [{**q, "sentence": _question(q)} for q in found.questions],
         "trials": dict(found.trials),
         "notes": list(found.notes),
         "settings": settings,
     }
+
+
+def _question(question):
+    a, b = question["columns"]
+    first, last, share = question["first_row"], question["last_row"], question["share"]
+    return (
+        f"{a} and {b} seem to be exchanged between row {first:,} and row {last:,} ({share:.0%} of"
+        " the table) compared with the other rows. It cannot be told which of the two is right, so"
+        " nothing was changed there."
+    )
 
 
 def _sentence(what, n_vectors, n_repaired, n_uncertain, n_cells, structure):
