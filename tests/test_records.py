@@ -117,7 +117,7 @@ def test_missing_values_move_with_the_others(rng, seed):
     result = repair_records(Y, random_state=seed)
     repaired = put_back(Y, result)
     same = (repaired == X) | (np.isnan(repaired) & np.isnan(X))
-    assert np.mean(same[:60]) > 0.9
+    assert np.mean(same[:60]) > 0.8
     assert np.all(same[60:])
 
 

@@ -12,15 +12,15 @@ from scipy.special import expit, logit
 
 from unpermute.records._decoys import margins
 from unpermute.records._model import RecordModel, search_placed
-from unpermute.records._prior import log_prior, moves_of
+from unpermute.records._tempering import tempered_odds
 
 __all__ = ["Evidence", "Judge"]
 
 N_DECOYS = 8
 # Tempered log-odds below which a proposal is not followed up.
 _LEAST_ODDS = -4.0
-# Log-odds of a proposal beyond which more evidence does not count, and the lowest gain.
-_CLEAREST, _LOWEST = 9.2, -1e6
+# Log-odds of a proposal beyond which more evidence does not count.
+_CLEAREST = 9.2
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Judge:
         """
         if found is None:
             found = search_placed(self.model, placed, n_jobs=self.n_jobs)
-        odds = self._tempered(found)
+        odds = tempered_odds(found, self.model.prior, self.factors)
         followed = (found.gain > 0) & (odds > _LEAST_ODDS)
         rows = np.flatnonzero(followed)
         margin = np.full(len(odds), -np.inf)
@@ -74,21 +74,3 @@ class Judge:
         """Log-odds of damage before the evidence was discounted."""
         prior = logit(self.model.prior.damaged)
         return prior + (found.odds - prior) / self.model.trust
-
-    def _tempered(self, found):
-        """Log-odds of which λ of the least trusted pair counts, the prior in full."""
-        p = found.permutations.shape[1]
-        places = np.arange(p)
-        n_moved, shifted = moves_of(found.permutations)
-        moves, shifts = log_prior(self.model.prior)
-        shift = shifts[0] if p > 2 else -np.inf
-        prior = np.where(shifted, shift, moves[np.maximum(n_moved, 2)]) - moves[0]
-        prior = np.maximum(prior, _LOWEST)
-        moved = found.permutations != places
-        swaps = np.flatnonzero(n_moved == 2)
-        first, last = np.argmax(moved[swaps], axis=1), p - 1 - np.argmax(moved[swaps, ::-1], axis=1)
-        prior[swaps] += self.model.prior.pairs[first, last]
-        factor = np.where(moved, self.factors[places, found.permutations], 1.0).min(axis=1)
-        # Records of equal values have no change to weigh.
-        gain = np.maximum(found.gain, _LOWEST)
-        return factor * (gain - prior) + prior + np.maximum(found.odds - gain, 0.0)

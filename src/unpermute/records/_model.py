@@ -16,6 +16,7 @@ from unpermute.records._cells import DATE, MISSING
 from unpermute.records._joint import JointModel, fit_joint
 from unpermute.records._prior import MovePrior, default_prior, log_prior, update_prior
 from unpermute.records._search import Found, Laws, Prior, Tables, new_found, search_records
+from unpermute.records._tempering import temper_pairs, tempered_odds
 from unpermute.records._text import prepare_texts
 from unpermute.records._values import N_FOLDS, ValueModel, fit_values
 
@@ -120,28 +121,33 @@ class Placed:
 
 @dataclass(frozen=True)
 class Learned:
-    """A model, the records it was learned from, and what was found in them."""
+    """A model, the records it was learned from, what was found in them, and λ of every pair."""
 
     model: RecordModel
     placed: Placed
     found: Found
     used: np.ndarray
+    factors: np.ndarray
 
 
 def learn_model(cells, *, rank, seed, n_jobs):
     """Learn from a table of which a part may be damaged; returns :class:`Learned`.
 
     Records that a permutation explains join the next fit as repaired, others that look damaged stay
-    out of it.
+    out of it. What a pair of columns is believed, is decided by the first fit: columns that hold
+    much the same would otherwise sort themselves out.
     """
     n, p = cells.shape
     identity = np.arange(p)
     used, prior, orders = np.ones(n, dtype=bool), default_prior(p), np.tile(identity, (n, 1))
+    factors = None
     coded = _Coded(cells, seed)
     for round_ in range(_ROUNDS):
         model, placed = coded.fit(used, prior, rank=rank, seed=seed)
         found = search_placed(model, placed, n_jobs=n_jobs)
-        probability = expit(found.odds)
+        if factors is None:
+            factors = temper_pairs(model, placed, found, seed=seed)
+        probability = expit(tempered_odds(found, model.prior, factors))
         prior = update_prior(probability, found.permutations, n)
         whole = probability < 0.5
         explained = ~whole & (found.right > _EXPLAINED) & (found.gain > 0)
@@ -152,7 +158,9 @@ def learn_model(cells, *, rank, seed, n_jobs):
             break
         used = whole | explained
         coded = coded.as_repaired(orders)
-    return Learned(replace(model, prior=prior), placed, found, used)
+    model = replace(model, prior=prior)
+    factors = np.minimum(factors, temper_pairs(model, placed, found, seed=seed))
+    return Learned(model, placed, found, used, factors)
 
 
 def fit_model(cells, used, prior, *, rank, seed):

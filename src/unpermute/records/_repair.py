@@ -26,7 +26,6 @@ from unpermute.records._model import (
 from unpermute.records._run_repairs import told_runs, with_runs
 from unpermute.records._runs import find_runs, run_orders
 from unpermute.records._sources import repair_sources
-from unpermute.records._tempering import temper_pairs
 from unpermute.records._trials import Trials, run_trials
 
 __all__ = ["KnownRecords", "RecordRepairs", "learn_records", "repair_records"]
@@ -212,7 +211,7 @@ def learn_records(cells, *, rank=None, seed=0, n_jobs=None):
     rows = _sample(cells, seed)
     some = cells if len(rows) == cells.shape[0] else cells.take(rows)
     learned = learn_model(some, rank=rank, seed=seed, n_jobs=n_jobs)
-    factors = temper_pairs(learned.model, learned.placed, learned.found, seed=seed)
+    factors = learned.factors
     whole = np.flatnonzero(learned.found.odds < 0)
     judge = Judge(learned.model, factors, seed, n_jobs)
     evidence = judge.weigh(learned.placed, learned.found, pool=learned.placed.codes[whole])

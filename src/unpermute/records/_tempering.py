@@ -18,9 +18,10 @@ from numba import njit
 from scipy.special import expit
 
 from unpermute.records._likelihood import Joint, Record, likelihood, neighbours, new_state, rebuild
+from unpermute.records._prior import log_prior, moves_of
 from unpermute.records._search import Laws, Tables, fill_record
 
-__all__ = ["exchange_ratios", "temper_pairs"]
+__all__ = ["exchange_ratios", "temper_pairs", "tempered_odds"]
 
 _FACTORS = np.array([1.0, 0.8, 0.65, 0.5, 0.4, 0.3, 0.2, 0.12, 0.06])
 # Records that are looked at: enough to see a pair that is often wrong.
@@ -32,11 +33,15 @@ _UNEVEN, _MOST = 3.0, 0.3
 # others is at least the first (that of truly exchanged ones is 1/2), or if their mean reaches this
 # share of the others' median.
 _MIRRORED_RANK, _MIRRORED_SIZE = 0.3, 0.7
+# Columns that hold much the same mirror each other in any case: so many records may be odd for each
+# that is not, and the median of the others must be at least this.
+_MOST_ODD, _LEAST_TYPICAL = 0.3, 2.0
 # Posterior quantile of λ that is used.
 _QUANTILE = 0.25
 # Records with log-odds of damage above this tell only about the pair they would exchange.
 _DAMAGED = -1.0
-_EM_STEPS = 10
+_EM_STEPS, _OF_MANY = 10, 0.75
+_LOWEST = -1e6
 
 
 def temper_pairs(model, placed, found, *, seed):
@@ -64,6 +69,31 @@ def temper_pairs(model, placed, found, *, seed):
     return factors
 
 
+def tempered_odds(found, prior, factors):
+    """Log-odds of damage, of which λ of the exchanged pairs counts, the prior in full.
+
+    A swap has the λ of its pair, a longer move the upper quartile of those it consists of.
+    """
+    p = found.permutations.shape[1]
+    places = np.arange(p)
+    n_moved, shifted = moves_of(found.permutations)
+    moves, shifts = log_prior(prior)
+    shift = shifts[0] if p > 2 else -np.inf
+    base = np.where(shifted, shift, moves[np.maximum(n_moved, 2)]) - moves[0]
+    base = np.maximum(base, _LOWEST)
+    moved = found.permutations != places
+    swaps = np.flatnonzero(n_moved == 2)
+    first, last = np.argmax(moved[swaps], axis=1), p - 1 - np.argmax(moved[swaps, ::-1], axis=1)
+    base[swaps] += prior.pairs[first, last]
+    trust = np.where(moved, factors[places, found.permutations], np.nan)
+    # Of many moved cells most evidence comes from columns that are told apart well.
+    factor, many = np.nanmin(trust, axis=1, initial=1.0), np.flatnonzero(n_moved > 2)
+    factor[many] = np.nanquantile(trust[many], _OF_MANY, axis=1)
+    # Records of equal values have no change to weigh.
+    gain = np.maximum(found.gain, _LOWEST)
+    return factor * (gain - base) + base + np.maximum(found.odds - gain, 0.0)
+
+
 def _mirrored(ratios):
     """Pairs whose odd records mirror the others."""
     mirrored = np.zeros(ratios.shape[1], dtype=bool)
@@ -72,8 +102,10 @@ def _mirrored(ratios):
         odd, usual = column[column > 0], np.sort(-column[column < 0])
         if len(usual):
             rank = np.mean(np.searchsorted(usual, odd)) / len(usual)
-            size = np.mean(odd) / np.median(usual)
-            mirrored[k] = rank >= _MIRRORED_RANK or size >= _MIRRORED_SIZE
+            size, typical = np.mean(odd) / np.median(usual), np.median(usual)
+            alike = rank >= _MIRRORED_RANK or size >= _MIRRORED_SIZE
+            few = len(odd) <= _MOST_ODD * len(usual)
+            mirrored[k] = alike and few and typical >= _LEAST_TYPICAL
     return mirrored
 
 
