@@ -125,9 +125,7 @@ def describe_columns(cells, names):
             found.append(ColumnKind(name, "", "it is empty"))
             continue
         counts = np.bincount(kinds[seen], minlength=4)
-        part = np.stack([cells.texts[:, j], cells.styles[:, j]], axis=1)[seen]
-        one_value = len(np.unique(cells.values[seen, j])) == 1 and len(np.unique(part, axis=0)) == 1
-        if one_value and n_seen == len(kinds):
+        if n_seen == len(kinds) and _all_equal(cells, j):
             found.append(ColumnKind(name, "", "all its values are equal"))
             continue
         main = int(np.argmax(counts))
@@ -136,6 +134,14 @@ def describe_columns(cells, names):
             kind = _kind_of_texts(cells.texts[seen & (kinds == TEXT), j])
         found.append(ColumnKind(name, kind))
     return found
+
+
+def _all_equal(cells, j):
+    values = cells.values[:, j]
+    same = (values == values[0]) | (np.isnan(values) & np.isnan(values[0]))
+    for part in (cells.texts[:, j], cells.styles[:, j]):
+        same &= part == part[0]
+    return bool(same.all())
 
 
 def _kind_of_texts(texts):

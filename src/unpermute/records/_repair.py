@@ -343,11 +343,13 @@ def _decide(cells, evidence, calibration, max_moves, min_confidence):
 
 def _through_gaps(cells, moved, evidence):
     """Proposals that move a gap although gaps are common in the columns it moves between."""
-    gaps = cells.missing()
+    gaps, found = cells.missing(), np.zeros(len(moved), dtype=bool)
     share = gaps.mean(axis=0)
-    rarest = np.where(moved, share, 1.0).min(axis=1)
-    strong = (evidence.margin > 0) | (evidence.odds > _STRONG)
-    return np.any(gaps & moved, axis=1) & (rarest >= _RARE_GAPS) & ~strong
+    rows = np.flatnonzero(evidence.followed)
+    rarest = np.where(moved[rows], share, 1.0).min(axis=1, initial=1.0)
+    strong = (evidence.margin[rows] > 0) | (evidence.odds[rows] > _STRONG)
+    found[rows] = np.any(gaps[rows] & moved[rows], axis=1) & (rarest >= _RARE_GAPS) & ~strong
+    return found
 
 
 def _measured(trials: Trials, calibration, min_confidence):

@@ -167,14 +167,14 @@ def _clipped(score):
 
 def _listed(repairs):
     """Permutations of suspicious records, also of those that are left alone."""
-    identity = np.arange(repairs.proposals.shape[1])
+    identity = np.arange(repairs.proposals.shape[1], dtype=repairs.proposals.dtype)
     return np.where((repairs.status != "clean")[:, None], repairs.proposals, identity)
 
 
 def _moved_fields(repairs, permutations, evidence):
     row, column = np.nonzero(permutations != np.arange(permutations.shape[1]))
     return Changes(
-        row, column, row, permutations[row, column], repairs.confidence[row],
+        row, column, row, permutations[row, column].astype(np.int64), repairs.confidence[row],
         repairs.cause[row], repairs.damaged[row], repairs.status[row] == "recovered",
         evidence[row],
     )  # fmt: skip
