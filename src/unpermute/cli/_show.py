@@ -240,8 +240,8 @@ def _judged(columns):
     """Sentences that say which columns were judged, as what, and which were not."""
     kinds: dict[str, list[str]] = {}
     for column in columns:
-        kinds.setdefault(column["kind"], []).append(column["column"])
-    skipped = kinds.pop(None, [])
+        kinds.setdefault(column["kind"] or "", []).append(column["column"])
+    skipped = kinds.pop("", [])
     if kinds:
         parts = [f"{kind} ({_few(names)})" for kind, names in kinds.items()]
         yield f"Columns judged as {'; '.join(parts)}."

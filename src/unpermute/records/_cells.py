@@ -4,7 +4,7 @@ Every cell is read alone, whatever its column holds: a value that stands in the 
 still be recognised for what it is. ``3``, ``3.0`` and the number 3 are the same cell.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,19 +54,22 @@ class Cells:
 
     def take(self, rows):
         """Return some of the records."""
-        parts = (part[rows] for part in (self.values, self.classes, self.styles, self.texts))
-        return Cells(*parts, self.text_list, self.style_names)
+        return self._each(lambda part: part[rows])
 
     def permuted(self, permutations):
         """Return the records with their cells moved: cell j receives cell permutations[:, j]."""
-        parts = (self.values, self.classes, self.styles, self.texts)
-        moved = (np.take_along_axis(part, permutations, axis=1) for part in parts)
-        return Cells(*moved, self.text_list, self.style_names)
+        return self._each(lambda part: np.take_along_axis(part, permutations, axis=1))
 
     def columns(self, places):
         """Return some of the columns."""
-        parts = (self.values, self.classes, self.styles, self.texts)
-        return Cells(*(part[:, places] for part in parts), self.text_list, self.style_names)
+        return self._each(lambda part: part[:, places])
+
+    def _each(self, change):
+        """Return the cells with every array changed."""
+        return replace(
+            self, values=change(self.values), classes=change(self.classes),
+            styles=change(self.styles), texts=change(self.texts),
+        )  # fmt: skip
 
     def missing(self):
         """Return which cells hold no value."""

@@ -140,12 +140,12 @@ def learn_model(cells, *, rank, seed, n_jobs):
     n, p = cells.shape
     identity = np.arange(p)
     used, prior, orders = np.ones(n, dtype=bool), default_prior(p), np.tile(identity, (n, 1))
-    factors = None
+    factors: np.ndarray = np.ones((p, p))
     coded = _Coded(cells, seed)
     for round_ in range(_ROUNDS):
         model, placed = coded.fit(used, prior, rank=rank, seed=seed)
         found = search_placed(model, placed, n_jobs=n_jobs)
-        if factors is None:
+        if round_ == 0:
             factors = temper_pairs(model, placed, found, seed=seed)
         probability = expit(tempered_odds(found, model.prior, factors))
         prior = update_prior(probability, found.permutations, n)

@@ -106,10 +106,10 @@ def read_cells(frame, names, *, as_text=()):
         strings = _strings(series)
         distinct, codes = np.unique(strings.astype(str), return_inverse=True)
         read = [reader.read(text, plainly=name in as_text) for text in distinct.tolist()]
-        cells = np.array(read, dtype=float).reshape(-1, 4)
-        values[:, j] = cells[codes, 0]
+        parts = np.array(read, dtype=float).reshape(-1, 4)
+        values[:, j] = parts[codes, 0]
         for part, column in ((classes, 1), (styles, 2), (texts, 3)):
-            part[:, j] = cells[codes, column]
+            part[:, j] = parts[codes, column]
     cells = Cells(values, classes, styles, texts, list(reader.texts), list(reader.styles))
     return cells, n_infinite + reader.n_infinite
 

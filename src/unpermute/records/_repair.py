@@ -252,11 +252,11 @@ def _repair_groups(cells, groups, known, max_moves, min_confidence, options):
         found.model, np.ones((cells.shape[1],) * 2), cells.take(slice(0)), np.zeros((0, 0)),
         np.zeros(0, dtype=int),
     )  # fmt: skip
-    parts = (
-        orders, found.alternative, odds, damaged,
-        np.where(status == "clean", 1 - damaged, confidence), status, cause,
+    confidence = np.where(status == "clean", 1 - damaged, confidence)
+    return RecordRepairs(
+        orders[sources], found.alternative[sources], odds[sources], damaged[sources],
+        confidence[sources], status[sources], cause[sources], kept, 1.0, _NO_TRIALS,
     )  # fmt: skip
-    return RecordRepairs(*(part[sources] for part in parts), kept, 1.0, _NO_TRIALS)
 
 
 def _as_cells(cells):
