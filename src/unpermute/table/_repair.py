@@ -257,7 +257,7 @@ def _summary(frame, found, options, *, by_row):
     n_uncertain = int(np.sum(found.status == "uncertain"))
     n_cells, n_vectors = len(found.changes), len(found.status)
     what = "record" if by_row else "column"
-    structure = found.structure
+    structure, judged = found.structure, not by_row or found.model is not None
     settings = {
         name: value
         for name, value in options.items()
@@ -266,8 +266,10 @@ def _summary(frame, found, options, *, by_row):
     for name in ("reference", "model"):
         settings[name] = None if options[name] is None else "given"
     return {
-        "sentence": _sentence(what, n_vectors, n_repaired, n_uncertain, n_cells, structure),
-        "judged": not by_row or found.model is not None,
+        "sentence": _sentence(what, n_vectors, n_repaired, n_uncertain, n_cells, structure)
+        if judged
+        else f"The {n_vectors:,} {what}s were not judged. {structure.sentence}",
+        "judged": judged,
         "vectors": options["vectors"],
         "n_rows": len(frame),
         "columns": list(found.names),
@@ -304,16 +306,15 @@ def _question(question):
 
 
 def _sentence(what, n_vectors, n_repaired, n_uncertain, n_cells, structure):
-    several = f"{n_vectors:,} {what}s"
-    if structure.recoverability == 0.0 and n_repaired + n_uncertain == 0:
-        return f"The {several} were not judged. {structure.sentence}"
-    if n_repaired + n_uncertain == 0:
+    several = f"{n_vectors:,} {what}{'s' if n_vectors != 1 else ''}"
+    n_found = n_repaired + n_uncertain
+    if n_found == 0:
         found = f"Nothing looks shuffled in {several}."
     else:
         places = "fields" if what == "record" else "rows"
         found = (
-            f"{n_repaired + n_uncertain:,} of {several} look shuffled: {n_repaired:,} can be put"
-            f" back ({n_cells:,} cells move between {places}), {n_uncertain:,} are too unsure to"
-            " touch."
+            f"{n_found:,} of {several} look{'s' if n_found == 1 else ''} shuffled: {n_repaired:,}"
+            f" can be put back ({n_cells:,} cells move between {places}), {n_uncertain:,}"
+            f" {'is' if n_uncertain == 1 else 'are'} too uncertain to change."
         )
     return f"{found} {structure.sentence}" if structure.weak else found
