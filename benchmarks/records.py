@@ -233,7 +233,7 @@ def runs(seeds):
 def peer(tables, seeds):
     """Swapping repair, the idea of a published method, beside ours."""
     print("\nswapping repair on the same tables, 5% swapped, up to 1,000 rows")
-    for name, table in [*tables.items(), *((k, make(600, 9)) for k, make in MIXED.items())]:
+    for name, table in [*tables.items(), *((k, make(300, 9)) for k, make in MIXED.items())]:
         if table.shape[1] > 30:
             continue
         table = table.iloc[:1000].reset_index(drop=True)

@@ -296,3 +296,11 @@ def test_the_order_of_the_records_hardly_matters(seed):
     one, other = repair(damaged), repair(damaged.iloc[order].reset_index(drop=True))
     changed = set(one.changes["row"])
     assert len(changed ^ {int(order[r]) for r in other.changes["row"]}) <= 2
+
+
+def test_a_run_goes_around_a_record_that_would_be_exchanged_back(rng):
+    clean = people(rng)
+    damaged = swap(clean, np.setdiff1d(np.arange(100, 180), [140, 141]), "name", "place")
+    result = repair(damaged)
+    pd.testing.assert_frame_equal(result.frame, clean)
+    assert not {140, 141} & set(result.vectors["row"])

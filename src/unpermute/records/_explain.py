@@ -37,6 +37,9 @@ def explain(known, cells, proposals, names, texts):
     phrases = []
     for r, proposal in enumerate(proposals):
         moved = np.flatnonzero(proposal != places)
+        if not len(moved):
+            phrases.append("")
+            continue
         origin = proposal[moved]
         codes = placed.codes[r, origin]
         gains = placed.log_p[codes, moved] - placed.log_p[codes, origin]

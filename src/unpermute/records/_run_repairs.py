@@ -60,6 +60,10 @@ def with_runs(result, runs, orders, sure, min_confidence):
     permutations[concerned] = np.where(applied[:, None], both, identity)[concerned]
     proposed = np.take_along_axis(orders, proposals.astype(np.int64), axis=1)
     proposals[concerned] = proposed[concerned]
+    # A record that would be exchanged back was whole: the run goes around it.
+    around = concerned & np.all(proposals == identity, axis=1)
+    status[around], cause[around], permutations[around] = "clean", "", identity
+    damaged[around] = 1 - confidence[around]
     return replace(
         result, permutations=permutations, proposals=proposals, damaged=damaged,
         confidence=confidence, status=status, cause=cause,
