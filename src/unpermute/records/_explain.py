@@ -2,12 +2,15 @@
 
 import numpy as np
 
+from unpermute.records._cells import Vocabulary
 from unpermute.records._model import place_cells
 
 __all__ = ["explain"]
 
 # A value so much likelier, as a log-ratio, under its new column is what a proposal rests on.
 _TELLING = 2.0
+# Records that are looked up at once: bounds the memory.
+_BLOCK = 1000
 
 
 def explain(known, cells, proposals, names, texts):
@@ -30,31 +33,44 @@ def explain(known, cells, proposals, names, texts):
     -------
     list of str
     """
-    placed = place_cells(known.model, cells)
-    words, _ = cells.vocabulary()
-    p = len(names)
-    places = np.arange(p)
-    phrases = []
-    for r, proposal in enumerate(proposals):
-        moved = np.flatnonzero(proposal != places)
-        if not len(moved):
-            phrases.append("")
-            continue
-        origin = proposal[moved]
-        codes = placed.codes[r, origin]
-        gains = placed.log_p[codes, moved] - placed.log_p[codes, origin]
-        k = int(np.argmax(gains))
-        here, there = origin[k], moved[k]
-        value = texts(r, here)
-        shown = "an empty cell" if value is None else f"`{value}`"
-        if gains[k] < _TELLING:
-            phrases.append(
-                f"the values fit better together with {names[there]} and {names[here]} exchanged"
-                if len(moved) == 2
-                else "the values fit better together in the proposed order"
-            )
-            continue
-        count = known.model.values[here].occurrences(words)[placed.codes[r, here]]
-        how = "never occurs in" if count <= 1 else "is rare in"
-        phrases.append(f"{shown} {how} {names[here]}, fits {names[there]}")
+    phrases: list[str] = []
+    for start in range(0, len(proposals), _BLOCK):
+        rows = np.arange(start, min(start + _BLOCK, len(proposals)))
+        part = cells.take(rows)
+        phrases += _explain_some(
+            known.model, part, proposals[rows], names,
+            lambda r, column, first=start: texts(first + r, column),
+        )  # fmt: skip
     return phrases
+
+
+def _explain_some(model, cells, proposals, names, texts):
+    placed, words = place_cells(model, cells), cells.vocabulary()[0]
+    return [
+        _phrase(model, placed, words, r, proposal, names, texts)
+        for r, proposal in enumerate(proposals)
+    ]
+
+
+def _phrase(model, placed, words, r, proposal, names, texts):
+    moved = np.flatnonzero(proposal != np.arange(len(names)))
+    if not len(moved):
+        return ""
+    origin = proposal[moved]
+    codes = placed.codes[r, origin]
+    gains = placed.log_p[codes, moved] - placed.log_p[codes, origin]
+    k = int(np.argmax(gains))
+    here, there = origin[k], moved[k]
+    if gains[k] < _TELLING and len(moved) == 2:
+        return f"the values fit better together with {names[there]} and {names[here]} exchanged"
+    if gains[k] < _TELLING:
+        return "the values fit better together in the proposed order"
+    value = texts(r, here)
+    shown = "an empty cell" if value is None else f"`{value}`"
+    word = placed.codes[r, here]
+    one = Vocabulary(
+        words.values[[word]], words.classes[[word]], words.styles[[word]], words.texts[[word]],
+        words.text_list,
+    )  # fmt: skip
+    how = "never occurs in" if model.values[here].occurrences(one)[0] <= 1 else "is rare in"
+    return f"{shown} {how} {names[here]}, fits {names[there]}"
