@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unpermute.records import RUN, describe_columns, number_cells, read_cells, repair_records
+from unpermute.records import (
+    RUN,
+    describe_columns,
+    explain,
+    number_cells,
+    read_cells,
+    repair_records,
+)
 from unpermute.records._cells import DATE, MISSING, NUMBER, TEXT, kinds_of
 from unpermute.records._model import learn_model
 from unpermute.records._prior import default_prior
@@ -304,3 +311,16 @@ def test_a_run_goes_around_a_record_that_would_be_exchanged_back(rng):
     result = repair(damaged)
     pd.testing.assert_frame_equal(result.frame, clean)
     assert not {140, 141} & set(result.vectors["row"])
+
+
+def test_evidence_asks_for_cells_by_plain_numbers(rng):
+    cells = cells_of(swap(people(rng), [3], "name", "age"))
+    result = repair_records(cells, random_state=0)
+
+    def text(row, column):
+        # A small integer type would overflow in the position of a cell of a large table.
+        assert type(row) is type(column) is int
+        return "x"
+
+    (phrase,) = explain(result.known, cells.take([3]), result.proposals[[3]], list("abcdefg"), text)
+    assert phrase.startswith("`x` never occurs in")

@@ -60,7 +60,7 @@ def _phrase(model, placed, words, r, proposal, names, texts):
     codes = placed.codes[r, origin]
     gains = placed.log_p[codes, moved] - placed.log_p[codes, origin]
     k = int(np.argmax(gains))
-    here, there = origin[k], moved[k]
+    here, there = int(origin[k]), int(moved[k])
     if gains[k] < _TELLING and len(moved) == 2:
         return f"the values fit better together with {names[there]} and {names[here]} exchanged"
     if gains[k] < _TELLING:
