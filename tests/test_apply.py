@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unpermute.table._apply import listed_changes, moves_of_changes, plan_moves, written_changes
+from unpermute.table._apply import listed_changes, plan_moves, written_changes
 from unpermute.table._csv import CsvStyle, CsvTable
 from unpermute.table._file_source import TableError
 from unpermute.table._files import read_table
+from unpermute.table._moves import Moves
 
 TABLE = b'a,b,c\n1.50,2,"3"\n4, 5,06\n7,8,9\n'
 CHANGES = b"row,column,old,new,moved_from\n0,a,1.50,2,b\n0,b,2,3,c\n0,c,3,1.50,a\n"
@@ -24,15 +25,26 @@ def _applied(raw, changes, *, undo=False, **style):
     return b"".join(table.with_moves(moves))
 
 
+def _moves(table, rows, columns, origins, vectors):
+    """Positions of cells that are named."""
+    rows, places = np.array(rows), np.array([table.columns.index(name) for name in columns])
+    if vectors == "columns":
+        return Moves(rows, places, np.array(origins), places)
+    return Moves(rows, places, rows, np.array([table.columns.index(name) for name in origins]))
+
+
 def _listed(table, cells, vectors):
     """The list of changes for tuples (row, column name, moved from)."""
     rows, columns, origins = (list(part) for part in zip(*cells, strict=True))
-    moves = moves_of_changes(table, rows, columns, origins, vectors=vectors)
+    moves = _moves(table, rows, columns, origins, vectors)
     notes = {
         "id": [None] * len(rows),
         "moved_from": origins,
+        "accept": ["yes"] * len(rows),
+        "damaged": [0.999] * len(rows),
         "confidence": [0.99] * len(rows),
         "cause": ["swap, of two"] * len(rows),
+        "evidence": ["`06` fits b"] * len(rows),
     }
     return b"".join(written_changes(listed_changes(table, moves, notes)))
 
@@ -46,9 +58,9 @@ def test_a_cycle_is_replayed_and_undone():
 def test_the_list_is_for_people():
     listed = _listed(_csv(TABLE), [(1, "b", "c"), (1, "c", "b")], "rows")
     assert listed.decode().splitlines() == [
-        "row,id,column,old,new,moved_from,confidence,cause",
-        '1,,b, 5,06,c,0.99,"swap, of two"',
-        '1,,c,06, 5,b,0.99,"swap, of two"',
+        "line,row,id,column,old,new,moved_from,accept,damaged,confidence,cause,evidence",
+        '3,1,,b, 5,06,c,yes,0.999,0.99,"swap, of two",`06` fits b',
+        '3,1,,c,06, 5,b,yes,0.999,0.99,"swap, of two",`06` fits b',
     ]
 
 
@@ -56,9 +68,20 @@ def test_an_empty_list_changes_nothing():
     assert _applied(TABLE, CHANGES[:30]) == TABLE
 
 
-def test_changes_that_copy_values_are_a_bug():
-    with pytest.raises(RuntimeError, match="none may be lost"):
-        moves_of_changes(_csv(TABLE), [0], ["a"], ["b"], vectors="rows")
+def test_only_accepted_lines_are_applied_and_undone():
+    lines = CHANGES.decode().splitlines()
+    answers = ["accept", "No", "no", ""]
+    listed = "\n".join(f"{line},{answer}" for line, answer in zip(lines, answers, strict=True))
+    more = "\n1,a,4, 5,b,yes\n1,b, 5,4,a,X\n"
+    repaired = _applied(TABLE, (listed + more).encode())
+    assert repaired == b'a,b,c\n1.50,2,"3"\n 5,4,06\n7,8,9\n'
+    assert _applied(repaired, (listed + more).encode(), undo=True) == TABLE
+
+
+def test_an_answer_that_is_neither_yes_nor_no_is_refused():
+    listed = b"row,column,old,new,moved_from,accept\n0,a,1.50,2,b,perhaps\n"
+    with pytest.raises(TableError, match="line 2: accept is 'perhaps', but must be yes or no"):
+        _applied(TABLE, listed)
 
 
 def test_a_spreadsheet_may_reformat_the_list():
@@ -128,7 +151,7 @@ def test_undo_restores_every_byte(case):
     if not cells:
         return
     listed = _listed(table, cells, vectors)
-    moves = moves_of_changes(table, *map(list, zip(*cells, strict=True)), vectors=vectors)
+    moves = _moves(table, *map(list, zip(*cells, strict=True)), vectors)
     repaired = b"".join(table.with_moves(moves))
     assert _applied(raw, listed, delimiter=",") == repaired
     assert _applied(repaired, listed, undo=True, delimiter=",") == raw

@@ -27,6 +27,7 @@ LAYERS = [
     {"pmsdr"},
     {"baselines"},
     {"stream", "distributed"},
+    {"records"},
     {"table"},
     {"report"},
     {"experiments"},
@@ -98,7 +99,7 @@ PROMISED = {
         "load_yale_faces",
         "make_permuted_subspaces",
     ],
-    "unpermute.table": ["audit", "repair", "scan"],
+    "unpermute.table": ["audit", "learn", "repair", "scan"],
     "unpermute.report": ["render_report"],
     "unpermute.metrics": [
         "outlier_classification_error",

@@ -118,11 +118,31 @@ class Choice:
     ] = None
     columns: Annotated[
         list[str] | None,
-        _option(panel=_CHOICE, metavar="A,B", help="Columns to use; all numeric ones."),
+        _option(
+            panel=_CHOICE,
+            metavar="A,B",
+            help="Columns to use (default: all; for --vectors columns, all numeric ones).",
+        ),
     ] = None
     exclude: Annotated[
         list[str] | None,
         _option(panel=_CHOICE, metavar="A,B", help="Columns to leave out."),
+    ] = None
+    as_text: Annotated[
+        list[str] | None,
+        _option(
+            panel=_CHOICE,
+            metavar="A,B",
+            help="For rows: columns of text that look like numbers or dates.",
+        ),
+    ] = None
+    exchange: Annotated[
+        list[str] | None,
+        _option(
+            panel=_CHOICE,
+            metavar="A,B:FIRST-LAST",
+            help="For rows: columns A and B are exchanged from one line of the file to another.",
+        ),
     ] = None
     blocks: Annotated[
         str | None,
@@ -159,7 +179,12 @@ class Learning:
     ] = None
     rank: Annotated[
         int | None,
-        _option(panel=_LEARNING, metavar="N", min=1, help="Degrees of freedom; estimated."),
+        _option(
+            panel=_LEARNING,
+            metavar="N",
+            min=1,
+            help="Number of latent factors (default: estimated).",
+        ),
     ] = None
     min_confidence: Annotated[
         float,
@@ -168,7 +193,7 @@ class Learning:
             metavar="P",
             min=0.0,
             max=1.0,
-            help="Less sure means untouched and listed.",
+            help="Minimum confidence; less certain repairs are proposed but not made.",
         ),
     ] = 0.95
     max_moves: Annotated[

@@ -15,17 +15,24 @@ from unpermute import __version__
 __all__ = ["Screen", "as_json"]
 
 _SHOWN = 10
+# Cells shown of a record, and columns named in a sentence.
+_CELLS, _NAMED = 4, 6
 _STATUS_STYLES = {"recovered": "green", "uncertain": "yellow"}
 
 
-def as_json(command: str, table: str, result, **more) -> str:
-    """Return one JSON object with everything a result holds; what is no number is null."""
+def as_json(command: str, table: str, result, *, lines=None, **more) -> str:
+    """Return one JSON object with everything a result holds; what is no number is null.
+
+    `lines` gives the lines of the file where records start.
+    """
     content: dict[str, Any] = {"version": __version__, "command": command, "table": table}
     if result is not None:
         content["summary"] = result.summary
         for name in ("vectors", "table"):
             if hasattr(result, name):
                 content["measures" if name == "table" else name] = getattr(result, name).to_dicts()
+        if lines is not None and "row" in result.vectors.columns:
+            content["vectors"] = _with_lines(content["vectors"], lines)
         if hasattr(result, "advice"):
             content["advice"] = result.advice
     return json.dumps(_plain(content | more), indent=2, ensure_ascii=False, allow_nan=False)
@@ -43,9 +50,9 @@ class Screen:
     def __init__(self, *, stderr: bool = False):
         self._console = Console(stderr=stderr, highlight=False)
 
-    def scanned(self, result, table: str, options: list[str]) -> None:
-        """Show what a scan found, and how to go on."""
-        self._findings(result)
+    def scanned(self, result, table: str, options: list[str], lines=None) -> None:
+        """Show what a scan found, and how to go on; `lines` of the file where records start."""
+        self._findings(result, lines)
         if not result.summary["n_suspicious"]:
             return
         if not result.summary["n_moved_cells"]:
@@ -62,9 +69,9 @@ class Screen:
         self._print("\nNothing was changed. To repair it:")
         self._command(words)
 
-    def repaired(self, result, table: str, outputs) -> None:
-        """Show what a repair did, and how to go on."""
-        self._findings(result)
+    def repaired(self, result, table: str, outputs, lines=None) -> None:
+        """Show what a repair did, and how to go on; `lines` of the file where records start."""
+        self._findings(result, lines)
         stem, suffix = _stem(table)
         if outputs.table is None:
             self._print("\nDry run: no table was written. -o FILE writes the repaired one.")
@@ -72,16 +79,41 @@ class Screen:
             n = result.summary["n_moved_cells"]
             self._print(f"\n{outputs.table} is {table} with {n} cells moved, and nothing else.")
         for path, what in [
-            (outputs.changes, "lists every moved cell"),
+            (outputs.changes, "lists every moved cell, and what was proposed but not done"),
             (outputs.report, "is the report, for a browser"),
             (outputs.model, "is what was learned, for --model"),
         ]:
             if path not in (None, "-"):
                 self._print(f"{path} {what}.")
-        if outputs.changes not in (None, "-") and result.summary["n_moved_cells"]:
+        if outputs.changes not in (None, "-") and result.summary["n_suspicious"]:
             words = ["unpermute", "apply", table, outputs.changes, "-o", f"{stem}.edited{suffix}"]
-            self._print("Delete the changes you do not want from the list, and then:")
+            self._print("To decide yourself, write yes or no in its column accept, and then:")
             self._command(words)
+
+    def asked(self, result, table: str, options: list[str], lines) -> None:
+        """Show what a person has to decide, with the command for either answer."""
+        for question in result.summary.get("questions") or []:
+            first, last = question["first_row"], question["last_row"]
+            names = ",".join(question["columns"])
+            end = result.summary["n_rows"] - 1
+            inside = [(first, last)]
+            outside = [part for part in ((0, first - 1), (last + 1, end)) if part[0] <= part[1]]
+            numbers = lines([first, last])
+            self._print(
+                f"\nA question: {' and '.join(question['columns'])} seem to be exchanged between"
+                f" line {numbers[0]:,} and line {numbers[1]:,} ({question['share']:.0%} of the"
+                " table) compared with the other lines. It cannot be told which of the two is"
+                " right, so nothing was changed there.",
+                style="yellow",
+            )
+            stem, suffix = _stem(table)
+            for text, parts in (("these lines", inside), ("the other lines", outside)):
+                self._print(f"To exchange them in {text}:")
+                words = ["unpermute", "repair", table, *options]
+                for part in parts:
+                    low, high = lines(list(part))
+                    words += ["--exchange", f"{names}:{low}-{high}"]
+                self._command([*words, "-o", f"{stem}.repaired{suffix}"])
 
     def applied(self, n_moved: int, table: str, output: str | None, *, undo: bool) -> None:
         """Show what a list of changes did."""
@@ -116,19 +148,40 @@ class Screen:
                 advice.add_row("-", Text(each))
             self._console.print(advice)
 
-    def _findings(self, result):
+    def _findings(self, result, lines):
         summary = result.summary
         self._print(summary["sentence"], style="bold")
         structure = summary.get("structure") or {}
         if structure.get("weak") and structure["sentence"] not in summary["sentence"]:
             self._print(structure["sentence"], style="yellow")
+        for sentence in _judged(summary.get("judged_columns") or []):
+            self._print(sentence, style="dim")
         self._notes(summary)
         rows = result.vectors.to_dicts()
-        if rows:
-            self._console.print()
-            self._console.print(_vector_table(rows[:_SHOWN]))
-            if len(rows) > _SHOWN:
-                self._print(f"… and {len(rows) - _SHOWN} more; --json lists all.", style="dim")
+        if not rows:
+            return
+        shown = rows[:_SHOWN]
+        by_record = lines is not None and shown[0].get("row") is not None
+        shown = _with_lines(shown, lines) if by_record else shown
+        self._console.print()
+        self._console.print(_vector_table(shown))
+        if by_record:
+            self._proposals(result, shown)
+        if len(rows) > _SHOWN:
+            self._print(f"… and {len(rows) - _SHOWN:,} more; --json lists all.", style="dim")
+
+    def _proposals(self, result, shown):
+        """Values now and proposed, and the evidence, of the records shown."""
+        proposals = result.proposals
+        self._print("\nProposed (value now → value proposed):", style="dim")
+        for record in shown:
+            cells = proposals.filter(proposals["row"] == record["row"]).to_dicts()
+            moves = [
+                f"{c['column']}: {_cell(c['old'])} → {_cell(c['new'])}" for c in cells[:_CELLS]
+            ]
+            more = f"; and {len(cells) - _CELLS} more" if len(cells) > _CELLS else ""
+            why = f" ({record['evidence']})" if record.get("evidence") else ""
+            self._print(f"  line {record['line']}: {'; '.join(moves)}{more}{why}")
 
     def _notes(self, summary):
         for note in summary.get("notes") or []:
@@ -150,20 +203,21 @@ def _plain_table():
 def _vector_table(rows):
     table = _plain_table()
     by_record = any(row.get("row") is not None for row in rows)
+    number = "line" if "line" in rows[0] else "row"
     if by_record:
-        table.add_column("row", justify="right")
+        table.add_column(number, justify="right")
     named = not by_record or any(str(row["vector"]) != str(row["row"]) for row in rows)
     if named:
         table.add_column("record" if by_record else "column", overflow="ellipsis", max_width=24)
     table.add_column("status")
-    for name in ("score", "confidence", "moved"):
+    for name in ("damaged", "confidence", "moved"):
         table.add_column(name, justify="right")
     table.add_column("cause", overflow="fold")
     for row in rows:
-        cells = [Text(str(row["row"]))] if by_record else []
+        cells = [Text(str(row[number]))] if by_record else []
         cells += [Text(str(row["vector"]))] if named else []
         cells.append(Text(str(row["status"]), style=_STATUS_STYLES.get(row["status"], "")))
-        cells += [Text(_score(row.get("score"))), Text(_share(row.get("confidence")))]
+        cells += [Text(_share(row.get("damaged"))), Text(_share(row.get("confidence")))]
         cells.append(Text(str(row.get("moved") or "")))
         table.add_row(*cells, Text(row.get("cause") or ""))
     return table
@@ -176,8 +230,34 @@ def _stem(table):
     return str(path.with_suffix("")), path.suffix
 
 
-def _score(value):
-    return "" if _is_missing(value) else f"{value:.1f}"
+def _with_lines(rows, lines):
+    """Records with the line of the file where each starts."""
+    numbers = lines([row["row"] for row in rows])
+    return [{**row, "line": int(line)} for row, line in zip(rows, numbers, strict=True)]
+
+
+def _judged(columns):
+    """Sentences that say which columns were judged, as what, and which were not."""
+    kinds: dict[str, list[str]] = {}
+    for column in columns:
+        kinds.setdefault(column["kind"] or "", []).append(column["column"])
+    skipped = kinds.pop("", [])
+    if kinds:
+        parts = [f"{kind} ({_few(names)})" for kind, names in kinds.items()]
+        yield f"Columns judged as {'; '.join(parts)}."
+    if skipped:
+        reasons = {each["column"]: each["not_judged"] for each in columns}
+        named = [f"{name} ({reasons[name]})" for name in skipped]
+        yield f"Not judged: {_few(named)}."
+
+
+def _few(names):
+    more = f", and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def _cell(text):
+    return "(empty)" if text is None else text
 
 
 def _share(value):

@@ -1,14 +1,15 @@
 """``unpermute scan``, ``repair``, ``apply`` and ``audit``: read, call, write, show."""
 
 import io
+import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
 import typer
 
-from unpermute import __version__
 from unpermute.cli._errors import one_sentence
 from unpermute.cli._options import Choice, Learning, Reading, Vectors, given, split_names
 from unpermute.cli._progress_bars import draw_progress
@@ -16,7 +17,6 @@ from unpermute.cli._show import Screen, as_json
 from unpermute.table._apply import (
     CHANGE_COLUMNS,
     listed_changes,
-    moves_of_changes,
     plan_moves,
     written_changes,
 )
@@ -79,16 +79,20 @@ def run_scan_or_repair(
         inputs = [table, choice.reference, model]
         with outputs.planned(force=force, inputs=inputs, json=json) as files:
             source, result = _search(command, table, reading, choice, learning, model)
-            moves = _moves(source, result, choice)
+            moves = _moves(source, result)
             command_line = shlex.join(["unpermute", "repair", table, *words])
             _write(files, outputs, source, result, moves, command_line)
         if json:
             changes = _as_dicts(_listed(source, moves, result))
-            print(as_json(command, table, result, changes=changes, written=asdict(outputs)))
+            written = asdict(outputs)
+            lines = source.lines
+            print(as_json(command, table, result, lines=lines, changes=changes, written=written))
         elif command == "scan":
-            Screen(stderr=outputs.use_stdout).scanned(result, table, words)
+            Screen(stderr=outputs.use_stdout).scanned(result, table, words, source.lines)
+            Screen(stderr=outputs.use_stdout).asked(result, table, words, source.lines)
         else:
-            Screen(stderr=outputs.use_stdout).repaired(result, table, outputs)
+            Screen(stderr=outputs.use_stdout).repaired(result, table, outputs, source.lines)
+            Screen(stderr=outputs.use_stdout).asked(result, table, words, source.lines)
     if fail_on_found and result.summary["n_suspicious"]:
         raise typer.Exit(1)
 
@@ -175,7 +179,8 @@ def _search(command, table, reading, choice, learning, model):
 
 def _write(files, outputs, source, result, moves, command_line):
     if outputs.table is not None:
-        files.write(outputs.table, source.with_moves(moves))
+        accepted = Moves(*(part[moves.accept] for part in moves.places()))
+        files.write(outputs.table, source.with_moves(accepted))
     if outputs.changes is not None:
         files.write(outputs.changes, written_changes(_listed(source, moves, result)))
     if outputs.report is not None:
@@ -219,6 +224,7 @@ def _format(reading):
 
 def _choice_options(source, choice):
     columns, exclude = split_names(choice.columns), split_names(choice.exclude)
+    as_text = split_names(choice.as_text)
     groups: str | list | None = choice.groups
     names = _present([choice.id, choice.blocks])
     if groups is not None and choice.vectors is Vectors.rows:
@@ -226,35 +232,58 @@ def _choice_options(source, choice):
     elif groups is not None and groups != "auto":
         groups = [split_names([part]) for part in choice.groups.split(";")]
         names = [*names, *(name for part in groups for name in part)]
-    check_columns([*names, *(columns or []), *(exclude or [])], source)
+    check_columns([*names, *(columns or []), *(exclude or []), *(as_text or [])], source)
     return {
         "vectors": choice.vectors.value,
         "id": choice.id,
         "columns": columns,
         "exclude": exclude,
+        "as_text": as_text,
+        "exchange": _exchanges(choice.exchange, source),
         "blocks": choice.blocks,
         "groups": groups,
     }
+
+
+def _exchanges(texts, source):
+    """Exchanges that were named by lines of the file, as rows."""
+    if texts is None:
+        return None
+    lines = source.lines(np.arange(source.n_rows))
+    found = []
+    for text in texts:
+        match = re.fullmatch(r"(.+):(\d+)-(\d+)", text)
+        names = split_names([match[1]]) if match else None
+        if match is None or names is None or len(names) != 2:
+            raise TableError(
+                f"--exchange {text!r} must name two columns and two lines, as in a,b:100-200."
+            )
+        check_columns(names, source)
+        first, last = (
+            np.searchsorted(lines, int(match[2])),
+            np.searchsorted(lines, int(match[3]), side="right"),
+        )
+        if first >= last:
+            raise TableError(f"--exchange {text!r}: {source.name} has no records on these lines.")
+        found.append((*names, int(first), int(last) - 1))
+    return found
 
 
 def _present(names):
     return [name for name in names if name is not None]
 
 
-def _moves(source, result, choice) -> Moves:
-    changes = result.changes
-    return moves_of_changes(
-        source,
-        changes["row"].to_list(),
-        changes["column"].to_list(),
-        changes["moved_from"].to_list(),
-        vectors=choice.vectors.value,
-    )
+def _moves(source, result):
+    """The proposals of a result, with columns as they are numbered in the file."""
+    places = {name: place for place, name in enumerate(source.columns)}
+    number = np.array([places[name] for name in result.summary["columns"]], dtype=np.int64)
+    moves = result.moves
+    return replace(moves, columns=number[moves.columns], from_columns=number[moves.from_columns])
 
 
 def _listed(source, moves, result):
-    names = ("id", "moved_from", "confidence", "cause")
-    return listed_changes(source, moves, {name: result.changes[name].to_list() for name in names})
+    names = ("id", "moved_from", "accept", "damaged", "confidence", "cause", "evidence")
+    return listed_changes(source, moves, {name: result.proposals[name].to_list() for name in names})
 
 
 def _as_dicts(changes):
@@ -269,13 +298,10 @@ def _report(result, name, command_line):
 
 
 def _pickled(result) -> bytes:
-    import joblib
-
     if result.model is None:
         raise TableError("--save-model: only records (--vectors rows) have a model to keep.")
-    kept = {"unpermute": __version__, "columns": result.summary["columns"], "model": result.model}
     sink = io.BytesIO()
-    joblib.dump(kept, sink, compress=3)
+    result.model.save(sink)
     return sink.getvalue()
 
 

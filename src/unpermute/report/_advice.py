@@ -15,7 +15,7 @@ _UNSET = {
     "n_subspaces": "estimated",
     "rank": "estimated",
     "max_moves": "no limit",
-    "columns": "all numeric ones",
+    "columns": "all",
 }
 
 
@@ -90,7 +90,7 @@ def _review(command):
         Advice(
             "Review the changes",
             "The list has one line per moved cell, with its old and new value, where the value came"
-            " from and how sure that is. Delete the lines that you do not believe.",
+            " from and how sure that is. Write yes or no in its column accept.",
             f"{command} --changes changes.csv",
         ),
         Advice(

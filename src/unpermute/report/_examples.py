@@ -43,6 +43,7 @@ class Example:
     figure: Markup
     cells: list[Cell]
     caption: str = ""
+    evidence: str = ""
 
 
 def worst_records(found) -> list[Example]:
@@ -52,6 +53,7 @@ def worst_records(found) -> list[Example]:
     titles, causes = found.texts("vector")[order], found.texts("cause")[order]
     confidence = found.floats("confidence")[order]
     profiles = _profiles(found, positions)
+    evidence = _evidence(found)[order]
     examples = []
     for k, row in enumerate(positions):
         moved = np.flatnonzero(found.row == row)
@@ -59,7 +61,9 @@ def worst_records(found) -> list[Example]:
         named = str(titles[k]) == str(row)
         title = f"Row {row:,}" if named else f"{shorten(titles[k], 40)} (row {row:,})"
         sure = sure_text(confidence[k])
-        examples.append(Example(title, shorten(causes[k]), sure, len(moved), profiles[k], cells))
+        cause, why = shorten(causes[k]), shorten(evidence[k], 160)
+        example = Example(title, cause, sure, len(moved), profiles[k], cells, evidence=why)
+        examples.append(example)
     return examples
 
 
@@ -87,17 +91,43 @@ def left_alone(found, most: int = 10) -> list[dict[str, str]]:
     """Return the suspicious vectors that are too unsure to touch, worst first."""
     places = np.flatnonzero(found.texts("status") == "uncertain")[:most]
     names, causes = found.texts("vector")[places], found.texts("cause")[places]
-    scores = found.floats("score")[places]
+    damaged = found.floats("damaged")[places] if "damaged" in found.vectors.columns else None
     confidence = found.floats("confidence")[places]
+    evidence = _evidence(found)[places]
+    proposed = _proposed(found, found.positions()[places]) if found.by_row else [""] * len(places)
     return [
         {
             "name": shorten(names[k]),
-            "score": f"{scores[k]:.2f}",
+            "damaged": "" if damaged is None else sure_text(damaged[k]),
             "confidence": sure_text(confidence[k]),
             "cause": shorten(causes[k]),
+            "proposed": proposed[k],
+            "evidence": shorten(evidence[k], 160),
         }
         for k in range(len(places))
     ]
+
+
+def _evidence(found):
+    """Evidence of every suspicious vector in words."""
+    if "evidence" in found.vectors.columns:
+        return found.texts("evidence")
+    return np.full(len(found.vectors), "", dtype=object)
+
+
+def _proposed(found, rows):
+    """Values now and proposed of some records, in one line each."""
+    listed = found.proposals
+    lines = []
+    for row in rows:
+        cells = listed.filter(nw.col("row") == int(row)).rows(named=True)
+        moves = [
+            f"{shorten(c['column'], 24)}: {shorten(c['old'], 16)} → {shorten(c['new'], 16)}"
+            for c in cells[:_MOST_CELLS]
+        ]
+        more = f"; and {len(cells) - _MOST_CELLS} more" if len(cells) > _MOST_CELLS else ""
+        lines.append("; ".join(moves) + more)
+    return lines
 
 
 def _worst(found):

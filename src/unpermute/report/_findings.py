@@ -26,7 +26,7 @@ class Findings:
         Whether records are judged; otherwise columns.
     names : list of str
         Columns in use.
-    frame, changes, vectors : narwhals DataFrame
+    frame, changes, vectors, proposals : narwhals DataFrame
         Those of the result.
     row, column, confidence : ndarray
         One entry per moved cell: its row, the number of its column in `names`, how sure.
@@ -38,6 +38,7 @@ class Findings:
     frame: nw.DataFrame
     changes: nw.DataFrame
     vectors: nw.DataFrame
+    proposals: nw.DataFrame
     row: np.ndarray
     column: np.ndarray
     confidence: np.ndarray
@@ -79,6 +80,9 @@ def open_result(result) -> Findings:
         frame=nw.from_native(result.frame, eager_only=True),
         changes=changes,
         vectors=nw.from_native(result.vectors, eager_only=True),
+        proposals=changes
+        if result.proposals is None
+        else nw.from_native(result.proposals, eager_only=True),
         row=changes["row"].to_numpy().astype(np.int64),
         column=_codes(changes["column"], names),
         confidence=changes["confidence"].to_numpy().astype(float),

@@ -18,8 +18,8 @@ from unpermute.report._projection import draw_panel, project
 __all__ = ["render_report"]
 
 _MOST_NOTES = 20
-# Bins of confidences below 90%.
-_BELOW_90 = 3
+# Characters of a list of columns.
+_LONGEST_LIST = 2000
 
 
 class Figure(NamedTuple):
@@ -76,6 +76,8 @@ def render_report(result, *, source_name: str, settings: Mapping[str, Any] | Non
         alone=left_alone(found),
         projection=_projection(found),
         confidence=_confidence(found),
+        trials=summary.get("trials") or {"n": 0},
+        kinds=_kinds(summary.get("judged_columns") or []),
         recoverability=share_text(summary["structure"]["recoverability"]),
         settings=listed_settings(settings),
         call=call_to_repeat(settings),
@@ -102,7 +104,7 @@ def _key_figures(found):
         told = share_text(summary["structure"]["recoverability"])
         return [
             Figure("0", judged),
-            Figure(f"{len(found.names):,}", "numeric columns compared"),
+            Figure(f"{len(found.names):,}", "columns compared"),
             Figure(told, "of moved cells would be put back"),
         ]
     cells = found.n_rows * len(found.names)
@@ -118,6 +120,16 @@ def _key_figures(found):
             Figure(_floor(np.nanmean(found.confidence)), "of the moved cells expected to be right")
         )
     return figures
+
+
+def _kinds(columns):
+    """Columns by what they were judged as, and those that were not, with the reason."""
+    listed: dict[str, list[str]] = {}
+    for column in columns:
+        kind = f"judged as {column['kind']}" if column["kind"] else "not judged"
+        why = f" ({column['not_judged']})" if column["not_judged"] else ""
+        listed.setdefault(kind, []).append(shorten(column["column"], 40) + why)
+    return [(kind, shorten(", ".join(names), _LONGEST_LIST)) for kind, names in listed.items()]
 
 
 def _floor(share):
@@ -160,5 +172,4 @@ def _confidence(found):
         "figure": draw_confidences(bins, found.what),
         "wrong_cells": float(np.nansum(1 - found.confidence)),
         "any_alone": any(alone for _, _, alone in bins),
-        "any_unsure": any(repaired for _, repaired, _ in bins[:_BELOW_90]),
     }

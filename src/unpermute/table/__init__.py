@@ -1,7 +1,8 @@
 """Data frames: find and repair shuffled records and columns, and audit shuffled releases."""
 
 from unpermute.table._audit import AuditResult, audit
-from unpermute.table._repair import repair, scan
+from unpermute.table._model import TableModel
+from unpermute.table._repair import learn, repair, scan
 from unpermute.table._result import TableResult
 
-__all__ = ["AuditResult", "TableResult", "audit", "repair", "scan"]
+__all__ = ["AuditResult", "TableModel", "TableResult", "audit", "learn", "repair", "scan"]

@@ -3,10 +3,11 @@
 A list is a table with one line per cell that receives another value: ``row`` (from 0), ``column``,
 ``old``, ``new`` and ``moved_from``, which is the column of the same row that the value comes from,
 or the row of the same column. Values themselves always come from the table, never from the list.
+Where the list has a column ``accept``, lines with "no" are proposals that are not applied.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,55 +18,20 @@ from unpermute.table._moves import Moves
 __all__ = [
     "CHANGE_COLUMNS",
     "listed_changes",
-    "moves_of_changes",
     "plan_moves",
     "written_changes",
 ]
 
-CHANGE_COLUMNS = ("row", "id", "column", "old", "new", "moved_from", "confidence", "cause")
+CHANGE_COLUMNS = (
+    "line", "row", "id", "column", "old", "new", "moved_from", "accept", "damaged", "confidence",
+    "cause", "evidence",
+)  # fmt: skip
+_YES, _NO = ("yes", "y", "true", "1", "x"), ("no", "n", "false", "0", "")
 
+_PROBABILITIES = ("damaged", "confidence")
 _NEEDED = ("row", "column", "old", "new", "moved_from")
 _BATCH_LINES = 100_000
 _SPECIAL = re.compile(r'[",\r\n]')
-
-
-def moves_of_changes(
-    source: SourceTable,
-    rows: Sequence[int],
-    columns: Sequence[str],
-    moved_from: Sequence,
-    *,
-    vectors: str,
-) -> Moves:
-    """Return changes as positions in a table.
-
-    Parameters
-    ----------
-    source : SourceTable
-        The table.
-    rows, columns : sequence
-        Row numbers and column names of the cells that change.
-    moved_from : sequence
-        Names of columns if `vectors` is "rows", row numbers if it is "columns".
-    vectors : {"rows", "columns"}
-        What values moved within.
-
-    Returns
-    -------
-    moves : Moves
-        One per change, in the same order.
-    """
-    places = {name: place for place, name in enumerate(source.columns)}
-    from_rows = own_rows = np.asarray(rows, dtype=np.int64)
-    from_columns = own_columns = np.array([places[name] for name in columns], dtype=np.int64)
-    if vectors == "rows":
-        from_columns = np.array([places[name] for name in moved_from], dtype=np.int64)
-    else:
-        from_rows = np.asarray(moved_from, dtype=np.int64)
-    n = len(source.columns)
-    if not _is_closed(own_rows * n + own_columns, from_rows * n + from_columns):
-        raise RuntimeError("changes must move values: none may be lost, none doubled")
-    return Moves(own_rows, own_columns, from_rows, from_columns)
 
 
 def listed_changes(source: SourceTable, moves: Moves, notes: dict) -> Iterator[tuple]:
@@ -78,7 +44,8 @@ def listed_changes(source: SourceTable, moves: Moves, notes: dict) -> Iterator[t
     moves : Moves
         The changes.
     notes : dict of sequences
-        What else there is to say: "id", "moved_from", "confidence" and "cause".
+        What else there is to say: "id", "moved_from", "accept", "damaged", "confidence", "cause"
+        and "evidence".
 
     Yields
     ------
@@ -88,14 +55,18 @@ def listed_changes(source: SourceTable, moves: Moves, notes: dict) -> Iterator[t
     for first in range(0, len(moves), _BATCH_LINES):
         part = slice(first, first + _BATCH_LINES)
         yield from zip(
+            source.lines(moves.rows[part]).tolist(),
             moves.rows[part].tolist(),
             notes["id"][part],
             [source.columns[column] for column in moves.columns[part]],
             source.texts(moves.rows[part], moves.columns[part]),
             source.texts(moves.from_rows[part], moves.from_columns[part]),
             notes["moved_from"][part],
+            notes["accept"][part],
+            notes["damaged"][part],
             notes["confidence"][part],
             notes["cause"][part],
+            notes["evidence"][part],
             strict=True,
         )
 
@@ -142,6 +113,7 @@ class _Listed:
     """The lines of a list, as texts."""
 
     table: SourceTable
+    lines: np.ndarray
     row: list[str]
     column: list[str]
     old: list[str]
@@ -149,7 +121,9 @@ class _Listed:
     moved_from: list[str]
 
     def refuse(self, k, problem):
-        raise TableError(f"{self.table.name}, line {self.table.line(int(k))}: {problem}")
+        raise TableError(
+            f"{self.table.name}, line {self.table.line(int(self.lines[k]))}: {problem}"
+        )
 
 
 def _read_changes(changes):
@@ -158,11 +132,27 @@ def _read_changes(changes):
         raise TableError(
             f"{changes.name} is not a list of changes: it has no column {missing[0]!r}."
         )
+    lines = _accepted(changes)
+    return _Listed(changes, lines, *(_column(changes, lines, name) for name in _NEEDED))
+
+
+def _column(changes, lines, name):
+    return changes.texts(lines, np.full(len(lines), changes.columns.index(name)))
+
+
+def _accepted(changes):
+    """Lines that are to be applied: all but those whose `accept` says no."""
     lines = np.arange(changes.n_rows)
-    texts = [
-        changes.texts(lines, np.full(len(lines), changes.columns.index(name))) for name in _NEEDED
-    ]
-    return _Listed(changes, *texts)
+    if "accept" not in changes.columns:
+        return lines
+    answers = [text.strip().lower() for text in _column(changes, lines, "accept")]
+    for k, answer in enumerate(answers):
+        if answer not in _YES + _NO:
+            line = changes.line(k)
+            raise TableError(
+                f"{changes.name}, line {line}: accept is {answer!r}, but must be yes or no."
+            )
+    return lines[[answer in _YES for answer in answers]]
 
 
 def _cells(source, listed):
@@ -193,7 +183,9 @@ def _cells(source, listed):
 def _line(values):
     # Rounded down: what is nearly sure must not be called certain.
     values = [
-        np.floor(value * 1e6) / 1e6 if name == "confidence" and isinstance(value, float) else value
+        np.floor(value * 1e6) / 1e6
+        if name in _PROBABILITIES and isinstance(value, float)
+        else value
         for name, value in zip(CHANGE_COLUMNS, values, strict=True)
     ]
     return (",".join(map(_field, values)) + "\n").encode()

@@ -13,10 +13,10 @@ import numpy as np
 from scipy.special import expit
 
 from unpermute.pmsdr import PMSDR
+from unpermute.table._column_shapes import cell_classes, fit_columns, standardise
 from unpermute.table._links import link_rows
-from unpermute.table._record_columns import cell_classes, fit_columns, standardise
-from unpermute.table._record_structure import Structure
 from unpermute.table._shared_orders import shuffled_together
+from unpermute.table._structure import Structure
 
 __all__ = ["ColumnRepairs", "link_group", "repair_columns", "standard_columns", "standard_views"]
 

@@ -26,6 +26,7 @@ _DELIMITERS = (",", ";", "\t", "|")
 _SAMPLE = 1 << 16
 _BATCH = 1 << 25
 _BOM = codecs.BOM_UTF8
+_LF, _CR = 10, 13
 # Two of these that a file does not hold stand between cells on the way to polars, so that nothing
 # in a cell needs quotes there. Those that polars or we trim are not among them.
 _CONTROL_BYTES = [bytes([byte]) for byte in (31, 30, 29, 28, *range(1, 9), *range(14, 28), 127)]
@@ -122,10 +123,15 @@ class CsvTable(SourceTable):
         """Return cells, by position, as they stand in the file (without quotes)."""
         return self._cell_texts(self._starts[rows], columns)
 
-    def line(self, row: int) -> int:
-        """Return the line of the file where a record starts, counted from 1."""
-        before = self._utf8[: self._starts[row]]
-        return 1 + len(re.findall(rb"\r\n|\r|\n", before))
+    def lines(self, rows: np.ndarray) -> np.ndarray:
+        """Return the lines of the file where records start, counted from 1."""
+        starts = self._starts[np.asarray(rows, dtype=np.int64)]
+        last = int(starts.max(initial=0))
+        data = self._data[: last + 1]
+        # A carriage return before a line feed belongs to it.
+        ends = (data == _LF) | (data == _CR)
+        ends[:-1] &= ~((data[:-1] == _CR) & (data[1:] == _LF))
+        return 1 + np.searchsorted(np.flatnonzero(ends), starts)
 
     def with_moves(self, moves: Moves) -> Iterator[bytes | memoryview]:
         """Yield the file, piece by piece, with the bytes of cells moved."""

@@ -51,9 +51,13 @@ class SourceTable(ABC):
     def with_moves(self, moves: Moves) -> Iterator[bytes | memoryview]:
         """Yield the file, piece by piece, with cells moved and everything else as it was."""
 
+    def lines(self, rows: np.ndarray) -> np.ndarray:
+        """Return the lines of the file where records start, counted from 1."""
+        return np.asarray(rows, dtype=np.int64) + 1
+
     def line(self, row: int) -> int:
         """Return the line of the file where a record starts, counted from 1."""
-        return row + 1
+        return int(self.lines(np.array([row]))[0])
 
 
 def check_columns(wanted: Sequence[str], table: SourceTable) -> None:

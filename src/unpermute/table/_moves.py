@@ -33,6 +33,10 @@ class Moves:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def places(self):
+        """Return rows, columns, and the rows and columns that values come from."""
+        return self.rows, self.columns, self.from_rows, self.from_columns
+
 
 def move_cells(frame, names, moves):
     """Return the frame with the cells moved; types, index and order of the columns stay.

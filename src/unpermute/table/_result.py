@@ -1,6 +1,6 @@
 """What `scan` and `repair` return: frames of the type that was given, and plain words."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -8,7 +8,7 @@ import numpy as np
 
 from unpermute.table._moves import Moves, cell_texts
 
-__all__ = ["Changes", "TableModel", "TableResult", "changes_frame"]
+__all__ = ["Changes", "TableResult", "changes_frame", "vectors_frame"]
 
 
 @dataclass(frozen=True)
@@ -22,16 +22,25 @@ class TableResult:
     changes : data frame
         One line per cell that receives another value: ``row`` (from 0), ``id``, ``column``,
         ``old``, ``new``, ``moved_from`` (the column of the same row, or the row of the same column,
-        that the value comes from), ``confidence`` and ``cause``. Values are given as text.
+        that the value comes from), ``confidence``, ``cause``, ``damaged``, ``accept`` ("yes") and
+        ``evidence``. Values are given as text.
     vectors : data frame
         One line per suspicious record or column, worst first: ``vector`` (its id or name), ``row``,
-        ``score``, ``status`` ("recovered" or "uncertain"), ``subspace``, ``confidence``, ``moved``
-        (number of cells) and ``cause``.
+        ``score``, ``status`` ("recovered" or "uncertain"), ``subspace``, ``damaged``,
+        ``confidence``, ``moved`` (number of cells), ``cause``, ``columns`` (between which values
+        would move) and ``evidence`` (in words).
     summary : dict
-        The same in short: ``sentence``, counts, ``structure`` (how much can be told at all),
-        ``notes`` and ``settings``.
+        The same in short: ``sentence``, counts, ``judged_columns``, ``structure`` (how much can be
+        told at all), ``trials``, ``notes`` and ``settings``.
     model : TableModel or None
         What was learned about the columns, to be used again.
+    proposals : data frame
+        `changes`, and the same for uncertain records, which are left alone (``accept`` is "no").
+    damaged, confidence : ndarray of shape (n,)
+        Of every record (or column): the probability that it is damaged; and that all of the
+        proposed repair is right, or, where nothing is suspicious, that nothing is damaged.
+    moves : Changes
+        `proposals` by position, for programs.
     """
 
     frame: Any
@@ -39,25 +48,13 @@ class TableResult:
     vectors: Any
     summary: dict[str, Any]
     model: Any = None
+    proposals: Any = None
+    damaged: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    confidence: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    moves: Any = None
 
     def __repr__(self):
         return f"TableResult: {self.summary['sentence']}"
-
-
-@dataclass(frozen=True)
-class TableModel:
-    """What was learned about the columns of a table.
-
-    Attributes
-    ----------
-    names : list of str
-        The columns.
-    records : RecordModel
-        Their joint distribution.
-    """
-
-    names: list[str]
-    records: Any
 
 
 @dataclass(frozen=True)
@@ -67,49 +64,91 @@ class Changes(Moves):
     Attributes
     ----------
     confidence : ndarray of float
+        Probability that all of the proposal is right.
     cause : ndarray of str
+        What happened.
+    damaged : ndarray of float
+        Probability of damage.
+    accept : ndarray of bool
+        Whether the change is made; otherwise it is only proposed.
+    evidence : ndarray of str
+        What speaks for it, in words.
     """
 
     confidence: np.ndarray
     cause: np.ndarray
+    damaged: np.ndarray
+    accept: np.ndarray
+    evidence: np.ndarray
+
+    def take(self, chosen):
+        """Return some of the changes, or all of them in another order."""
+        return Changes(*(getattr(self, each.name)[chosen] for each in fields(self)))
+
+    def by_row(self):
+        """Return the changes row by row."""
+        return self.take(np.lexsort((self.columns, self.rows)))
 
 
 def changes_frame(frame, names, changes, ids, *, by_row):
-    """List the moved cells, row by row."""
-    order = np.lexsort((changes.columns, changes.rows))
-    old = cell_texts(frame, names, changes.rows[order], changes.columns[order])
-    new = cell_texts(frame, names, changes.from_rows[order], changes.from_columns[order])
-    origin = (
-        [names[column] for column in changes.from_columns[order]]
-        if by_row
-        else changes.from_rows[order].tolist()
-    )
+    """List moved cells."""
+    rows, columns = changes.rows, changes.columns
+    from_rows, from_columns = changes.from_rows, changes.from_columns
+    origin = [names[column] for column in from_columns] if by_row else from_rows.tolist()
     namespace = nw.get_native_namespace(frame)
-    listed = nw.from_dict(
-        {
-            "row": changes.rows[order].tolist(),
-            "column": [names[column] for column in changes.columns[order]],
-            "old": old,
-            "new": new,
-            "moved_from": origin,
-            "confidence": changes.confidence[order].tolist(),
-            "cause": changes.cause[order].tolist(),
-        },
-        {
-            "row": nw.Int64,
-            "column": nw.String,
-            "old": nw.String,
-            "new": nw.String,
-            "moved_from": nw.String if by_row else nw.Int64,
-            "confidence": nw.Float64,
-            "cause": nw.String,
-        },
-        backend=namespace,
-    )
-    identity = ids[changes.rows[order].tolist()].alias("id")
-    listed = listed.with_columns(
+    listed = {
+        "row": (rows.tolist(), nw.Int64),
+        "column": ([names[column] for column in columns], nw.String),
+        "old": (cell_texts(frame, names, rows, columns), nw.String),
+        "new": (cell_texts(frame, names, from_rows, from_columns), nw.String),
+        "moved_from": (origin, nw.String if by_row else nw.Int64),
+        "confidence": (changes.confidence.tolist(), nw.Float64),
+        "cause": (changes.cause.tolist(), nw.String),
+        "damaged": (changes.damaged.tolist(), nw.Float64),
+        "accept": (np.where(changes.accept, "yes", "no").tolist(), nw.String),
+        "evidence": (changes.evidence.tolist(), nw.String),
+    }
+    made = _made(listed, namespace)
+    identity = ids[rows.tolist()].alias("id")
+    made = made.with_columns(
         nw.new_series("id", identity.to_list(), identity.dtype, backend=namespace)
     )
-    return listed.select(
-        "row", "id", "column", "old", "new", "moved_from", "confidence", "cause"
-    ).to_native()
+    return made.select("row", "id", *(name for name in listed if name != "row")).to_native()
+
+
+def vectors_frame(frame, found, ids, *, by_row):
+    """List the suspicious vectors, worst first."""
+    places = np.flatnonzero(found.status != "clean")
+    places = places[np.argsort(-found.score[places], kind="stable")]
+    changes = found.changes
+    moved = np.bincount(changes.rows if by_row else changes.columns, minlength=len(found.status))
+    names = ids[places.tolist()].to_list() if by_row else [found.names[j] for j in places]
+    listed = {"vector": (names, ids.dtype if by_row else nw.String)}
+    if by_row:
+        listed["row"] = (places.tolist(), nw.Int64)
+    listed |= {
+        "score": (found.score[places].tolist(), nw.Float64),
+        "status": (found.status[places].tolist(), nw.String),
+        "subspace": (found.subspace[places].tolist(), nw.Int64),
+        "damaged": (found.damaged[places].tolist(), nw.Float64),
+        "confidence": (found.confidence[places].tolist(), nw.Float64),
+        "moved": (moved[places].tolist(), nw.Int64),
+        "cause": (found.cause[places].tolist(), nw.String),
+    }
+    if by_row:
+        listed["columns"] = (_concerned(found, places), nw.String)
+        listed["evidence"] = (found.evidence[places].tolist(), nw.String)
+    return _made(listed, nw.get_native_namespace(frame)).to_native()
+
+
+def _concerned(found, places):
+    """Columns between which the values of these records would move."""
+    columns: dict[int, list[str]] = {}
+    for row, column in zip(found.proposals.rows, found.proposals.columns, strict=True):
+        columns.setdefault(int(row), []).append(found.names[column])
+    return [", ".join(columns.get(int(place), [])) for place in places]
+
+
+def _made(listed, namespace):
+    values = {name: part for name, (part, _) in listed.items()}
+    return nw.from_dict(values, {k: kind for k, (_, kind) in listed.items()}, backend=namespace)

@@ -1,106 +1,104 @@
 r"""The permutation of one record that its columns make most likely.
 
-Maximise over π the log-likelihood of :mod:`unpermute.table._record_likelihood` plus the log-prior
-of :mod:`unpermute.table._record_prior`. Best-improvement search: of all exchanges of two cells
-take the best, until none helps. Starts: the record as it is, the best rotation of a tail, and the
-placements of :mod:`unpermute.table._record_placement`.
+Maximise over π the log-likelihood of :mod:`unpermute.records._likelihood` plus the log-prior of
+:mod:`unpermute.records._prior`. Best-improvement search: of all exchanges of two cells take the
+best, until none helps. Starts: the record as it is, the best rotation of a tail, and the placements
+of :mod:`unpermute.records._placement`.
 
 The alternatives seen, which are the exchanges next to the answer and next to the record as it is,
-and all rotations, are weighed by their posterior: that gives the confidences.
+and all rotations, are weighed by their posterior: that gives the probabilities.
 """
 
 import math
+from collections import namedtuple
 
 import numpy as np
 from numba import njit
 
-from unpermute.table._record_columns import place_values
-from unpermute.table._record_likelihood import (
+from unpermute.records._likelihood import (
+    Joint,
+    Record,
     exchange,
     likelihood,
     log_density,
     neighbours,
+    new_state,
     rebuild,
 )
-from unpermute.table._record_placement import place
+from unpermute.records._placement import place
 
-__all__ = ["search_records"]
+__all__ = ["Found", "Laws", "Prior", "Tables", "new_found", "search_records"]
 
 _N_STARTS = 5
-# Half-width of the distribution of outlying cells, in scales of the column.
-_WIDE = 3.0
+# Words of the records, of the records as the model learned them, and of decoys; worth and z of
+# every word in every column; whether a word has a z and whether it is a value at all; the worth of
+# the cells learned from, each left out; version of the joint distribution.
+Tables = namedtuple("Tables", "codes home decoys worth z numeric present own version")
+# Joint distribution, one version per fold.
+Laws = namedtuple("Laws", "location precision variances used degrees")
+# Log-prior of one permutation that moves k cells, what is added for a swap of two columns, that of
+# one rotated tail, of an outlying cell; and above which log-odds or squared distance a record is
+# searched, below which distance no further.
+Prior = namedtuple("Prior", "moves pairs shifts outlier suspicious far usual")
+# Best permutation but the identity, its log-posterior relative to that, log-odds of any change,
+# probability that the better of the two is right, and the same for every cell.
+Found = namedtuple("Found", "permutations gain odds right entries")
+
+
+def new_found(n, p):
+    """Arrays for the results of n records of p cells."""
+    order = np.tile(np.arange(p), (n, 1))
+    return Found(order, np.zeros(n), np.zeros(n), np.ones(n), np.ones((n, p)))
 
 
 @njit(cache=True, nogil=True)
-def search_records(
-    values, classes, fold, location, precision, degrees, kind, offset, centre, scale, outside,
-    evidence, log_prior, log_shift, log_outlier, bonus, suspicious, far, usual, permutations,
-    gain, odds, confidence, outlying, entries,
-):  # fmt: skip
-    """Search every record of a block; writes the last six arrays.
-
-    Parameters
-    ----------
-    values, classes : arrays of shape (n, p)
-    fold : array of shape (n,)
-        Which of `location` and `precision` judges the record.
-    location, precision, degrees
-        Of the joint distribution.
-    kind, offset, centre, scale, outside, evidence
-        Of the columns.
-    log_prior : array of shape (p + 1,)
-        Of one permutation that moves k cells; -inf: never.
-    log_shift : array of shape (p,)
-        Of one rotation by one of the tail from a place on.
-    log_outlier : float
-        Of one cell being an outlier in its place.
-    bonus : array of shape (n,)
-        Added to the log-prior of every permutation but the identity.
-    suspicious, far : float
-        A record is searched if the log-odds after a first look, or its squared distance, exceed
-        these.
-    usual : float
-        Squared distance below which a repaired record needs no more starts.
-    permutations, gain, odds, confidence, outlying, entries : arrays, written
-        Best permutation but the identity, its log-posterior relative to that, the log-odds of any
-        change, the probabilities that all cells, and every cell, hold the right value once the
-        record is changed if, and only if, the gain is positive; and of an outlier if it is not.
-    """
-    n, p = values.shape
+def search_records(tables, laws, prior, found):
+    """Search every record of a block; writes `found`."""
+    n, p = tables.codes.shape
     Z, worth, space = np.empty((p, p)), np.empty((p, p)), np.empty((p, p))
-    prior, shift, missing = np.empty(p + 1), np.empty(p), np.empty(p, dtype=np.bool_)
+    missing = np.empty(p, dtype=np.bool_)
     for r in range(n):
-        x, version = values[r], fold[r]
-        mu, P = location[version], precision[version]
-        place_values(x, classes[r], kind, offset, centre, scale, outside, evidence, Z, worth)
-        for j in range(p):
-            missing[j] = x[j] != x[j]
-        n_missing = np.sum(missing)
-        prior[p] = log_prior[p] + bonus[r]
-        for j in range(p):
-            prior[j] = log_prior[j] + bonus[r] * (j > 0)
-            shift[j] = log_shift[j] + bonus[r]
-        for i in range(p):
-            for j in range(p):
-                Z[i, j] -= 0.0 if missing[i] else mu[j]
-        Q = space if n_missing else P
-        gain[r], odds[r], confidence[r], outlying[r] = _search(
-            x, missing, n_missing, Z, worth, P, Q, degrees, prior, shift, log_outlier, suspicious,
-            far, usual, permutations[r], entries[r],
-        )  # fmt: skip
+        version = tables.version[r]
+        fill_record(tables, laws, r, missing, Z, worth)
+        m = np.sum(laws.used & ~missing)
+        record = Record(tables.codes[r], missing, np.sum(missing), m, Z, worth)
+        joint = Joint(laws.precision[version], laws.variances[version], laws.used, laws.degrees)
+        found.gain[r], found.odds[r], found.right[r] = _search(
+            record, joint, prior, space, found.permutations[r], found.entries[r]
+        )
 
 
 @njit(cache=True, nogil=True)
-def _search(
-    x, missing, n_missing, Z, worth, P, Q, nu, prior, log_shift, log_outlier, suspicious, far,
-    usual, permutation, entries,
-):  # fmt: skip
+def fill_record(tables, laws, r, missing, Z, worth):
+    """Write z and worth of every value of record r in every column.
+
+    A value that leaves its place is replaced by that of the decoy record, if there is one. The
+    worth of a word in the column that the model learned it from leaves that cell out.
+    """
+    p, version = tables.codes.shape[1], tables.version[r]
+    for i in range(p):
+        word = tables.codes[r, i]
+        other = tables.decoys[r, i]
+        missing[i] = not tables.numeric[word]
+        # A decoy must not fill a gap, nor open one.
+        if tables.present[word] != tables.present[other]:
+            other = word
+        for j in range(p):
+            w = word if i == j else other
+            worth[i, j] = tables.own[r, j] if w == tables.home[r, j] else tables.worth[w, j]
+            Z[i, j] = 0.0
+            if tables.numeric[w] and not missing[i] and laws.used[j]:
+                Z[i, j] = tables.z[w, j] - laws.location[version, j]
+
+
+@njit(cache=True, nogil=True)
+def _search(record, joint, prior, space, permutation, entries):
     """Search one record; writes `permutation` and `entries`."""
-    p = len(x)
-    z, g, constant, trial = np.empty(p), np.empty(p), np.empty(1), np.arange(p)
+    p = len(permutation)
+    state, trial = new_state(record, joint, space), np.arange(p)
     around, around_own, around_best = np.empty((p, p)), np.empty((p, p)), np.empty((p, p))
     turns = np.empty((2, p))
-    best, stays, outlying, signed, q = -np.inf, -np.inf, 0.0, 0, 0.0
+    best, stays, signed, q = -np.inf, -np.inf, 0, 0.0
     # One loop, so that the search is compiled into one place: the first pass only looks.
     for start in range(_N_STARTS + 1):
         value, n_steps = -np.inf, 4 * p if start else 0
@@ -109,60 +107,59 @@ def _search(
         if start < 3:
             _rotate(trial, signed if start == 2 else np.int64(0))
         else:
-            place(start - 3, missing, Z, worth, P, nu, trial)
-        value = _climb(
-            trial, value, n_steps, x, missing, n_missing, Z, worth, P, nu, prior, z, g, Q,
-            constant, around,
-        )  # fmt: skip
+            place(start - 3, record, joint, trial)
+        value = _climb(trial, value, n_steps, record, joint, prior, state, around)
         if start == 0:
-            q = _dot(z, g)
-            stays, outlying = _with_outliers(
-                value, q, missing, p - n_missing, nu, log_outlier, z, g, Q
-            )
+            q = _dot(state.z, state.g)
+            stays = _with_outliers(value, q, record, joint, prior, state)
             _copy(around, around_own)
-            signed = _rotations(
-                trial, missing, n_missing, Z, worth, P, nu, log_shift, z, g, Q, constant, turns
-            )
+            signed = _rotations(trial, record, joint, prior, state, turns)
             best = _best_seen(around_own, turns, signed, permutation)
-            if not (best - stays > suspicious or q > far):
-                break
+            if not (best - stays > prior.suspicious or q > prior.far):
+                return best - stays, best - stays, 1.0
         elif value > stays + 1e-9 and (value > best + 1e-9 or _apart(trial, permutation) == 0):
-            best, q = value, _dot(z, g)
+            best, q = value, _dot(state.z, state.g)
             _copy(around, around_best)
             # An assignment to a slice would take numba seconds to compile.
             for j in range(p):
                 permutation[j] = trial[j]
         # Nothing to hope for from other starts once few moves make it look like any other.
-        if start >= 2 and best > stays and q < usual and 6 * _count_moved(permutation) <= p:
+        n_moved = _count_moved(permutation)
+        few = n_moved == 2 if start == 1 else 6 * n_moved <= p
+        if start >= 1 and best > stays and q < prior.usual and few:
             break
-    odds, right = _weigh(x, permutation, best, stays, around_best, around_own, turns, entries)
-    return best - stays, odds, right, outlying
+    odds, right = _weigh(
+        record.x, permutation, best, stays, around_best, around_own, turns, entries
+    )
+    return best - stays, odds, right
 
 
 @njit(cache=True, nogil=True)
-def _with_outliers(value, q, missing, m, nu, log_outlier, z, g, Q):
-    """Log-posterior of the record as it is, and the share in it of one or two outlying cells.
+def _with_outliers(value, q, record, joint, prior, state):
+    """Log-posterior of the record as it is, one or two of its cells perhaps being outliers.
 
-    An outlying cell says nothing about the others and has a wide distribution of its own. The
-    second one is sought given the best first one.
+    An outlying cell says nothing about the others. The second is sought given the best first one.
     """
-    p = len(z)
+    p, nu, m = len(record.x), joint.degrees, record.m
+    z, g, Q = state.z, state.g, state.Q
     base = value - log_density(q, nu, m)
     first, best, total = -1, -np.inf, 0.0
     pivot_first, slope_first, out_first = 1.0, 0.0, 0.0
+    constant = math.lgamma(0.5 * (nu + 1)) - math.lgamma(0.5 * nu) - 0.5 * np.log(nu * np.pi)
+    constant += prior.outlier
     for n_out in range(1, min(2, m - 2) + 1):
         less = math.lgamma(0.5 * (nu + m - n_out)) - math.lgamma(0.5 * (nu + m))
         less += 0.5 * n_out * np.log(nu * np.pi) + base
         following = first
         for j in range(p):
-            if missing[j] or j == first:
+            if record.missing[j] or not joint.used[j] or j == first:
                 continue
             share = Q[j, first] / pivot_first if first >= 0 else 0.0
             pivot = Q[j, j] - share * share * pivot_first
             slope = g[j] - share * slope_first
             rest = q - slope * slope / pivot - slope_first * slope_first / pivot_first
-            out = out_first + _log_wide(z[j]) + log_outlier - 0.5 * np.log(pivot)
-            log_weight = log_density(rest, nu, m - n_out) + less + out
+            out = out_first + constant + _log_t1(z[j], nu, joint.variances[j])
+            log_weight = log_density(rest, nu, m - n_out) + less + out - 0.5 * np.log(pivot)
             total += np.exp(min(log_weight - value, 700.0))
             if log_weight > best:
                 best, following = log_weight, j
@@ -170,49 +167,49 @@ def _with_outliers(value, q, missing, m, nu, log_outlier, z, g, Q):
             break
         first, best = following, np.inf
         pivot_first, slope_first = Q[first, first], g[first]
-        out_first = _log_wide(z[first]) + log_outlier - 0.5 * np.log(pivot_first)
-    return value + np.log1p(total), total / (1.0 + total)
+        out_first = constant + _log_t1(z[first], nu, joint.variances[first])
+        out_first -= 0.5 * np.log(pivot_first)
+    return value + np.log1p(total)
 
 
 @njit(cache=True, nogil=True)
-def _log_wide(z):
-    """Cauchy distribution of an outlying cell."""
-    return -np.log(np.pi * _WIDE * (1.0 + (z / _WIDE) ** 2))
+def _log_t1(z, nu, s2):
+    """Log-density of Student's t with scale² s2, up to a constant of ν."""
+    return -0.5 * np.log(s2) - 0.5 * (nu + 1) * np.log1p(z * z / (nu * s2))
 
 
 @njit(cache=True, nogil=True)
-def _climb(
-    permutation, value, n_steps, x, missing, n_missing, Z, worth, P, nu, prior, z, g, Q, constant,
-    around,
-):  # fmt: skip
+def _climb(permutation, value, n_steps, record, joint, prior, state, around):
     """Exchange two cells while it helps; changes `permutation`, returns its log-posterior.
 
     Writes the log-posterior after every exchange a < b that changes a value into `around`, -inf
     elsewhere. `value` is -inf or a log-posterior that counts instead of the permutation's own.
     """
     p = len(permutation)
-    rebuild(permutation, missing, n_missing, Z, P, z, g, Q, constant)
+    rebuild(permutation, record, joint, state)
     k = _count_moved(permutation)
     if value == -np.inf:
-        value = likelihood(permutation, n_missing, worth, nu, z, g, constant) + prior[k]
+        value = likelihood(permutation, record, joint, state) + prior.moves[k]
     for step in range(n_steps + 1):
-        neighbours(permutation, missing, n_missing, Z, worth, P, nu, z, g, Q, constant, around)
+        neighbours(permutation, record, joint, state, around)
         k = _count_moved(permutation)
         best, first, second = -np.inf, 0, 0
         for a in range(p):
             i = permutation[a]
             for b in range(p):
                 j = permutation[b]
-                if b <= a or not _differs(x, i, j):
+                if b <= a or record.x[i] == record.x[j]:
                     around[a, b] = -np.inf
                     continue
-                around[a, b] += prior[k + (j != a) + (i != b) - (i != a) - (j != b)]
+                around[a, b] += prior.moves[k + (j != a) + (i != b) - (i != a) - (j != b)]
+                if k == 0:
+                    around[a, b] += prior.pairs[a, b]
                 if around[a, b] > best:
                     best, first, second = around[a, b], a, b
         if step == n_steps or not best > value + 1e-9:
             break
         value = best
-        exchange(permutation, first, second, missing, n_missing, Z, P, z, g, Q, constant)
+        exchange(permutation, first, second, record, joint, state)
     return value
 
 
@@ -240,9 +237,7 @@ def _count_moved(permutation):
 
 
 @njit(cache=True, nogil=True)
-def _rotations(
-    permutation, missing, n_missing, Z, worth, P, nu, log_shift, z, g, Q, constant, turns
-):  # fmt: skip
+def _rotations(permutation, record, joint, prior, state, turns):
     """Log-posterior of every rotation of a tail by one; writes `turns`, returns the best.
 
     A longer tail differs from the next shorter one by one exchange. See `_rotate` for the number
@@ -252,16 +247,15 @@ def _rotations(
     best, signed = -np.inf, 0
     for turn in range(2):
         _rotate(permutation, np.int64(0))
-        rebuild(permutation, missing, n_missing, Z, P, z, g, Q, constant)
+        rebuild(permutation, record, joint, state)
         for start in range(p - 1, -1, -1):
             turns[turn, start] = -np.inf
             if start == p - 1:
                 continue
             other = start + 1 if turn else p - 1
-            exchange(permutation, start, other, missing, n_missing, Z, P, z, g, Q, constant)
-            if log_shift[start] > -np.inf:
-                value = likelihood(permutation, n_missing, worth, nu, z, g, constant)
-                value += log_shift[start]
+            exchange(permutation, start, other, record, joint, state)
+            if prior.shifts[start] > -np.inf:
+                value = likelihood(permutation, record, joint, state) + prior.shifts[start]
                 turns[turn, start] = value
                 if value > best:
                     best, signed = value, -(start + 1) if turn else start + 1
@@ -287,24 +281,17 @@ def _rotate(permutation, signed):
 @njit(cache=True, nogil=True)
 def _best_seen(around, turns, signed, permutation):
     """Best of all exchanges and rotations of the record as it is; writes `permutation`."""
-    best, first, second = _best_exchange(around)
+    best, first, second = -np.inf, 0, 0
+    for a in range(len(around)):
+        for b in range(a + 1, len(around)):
+            if around[a, b] > best:
+                best, first, second = around[a, b], a, b
     if signed and turns[int(signed < 0), abs(signed) - 1] > best:
         _rotate(permutation, signed)
         return turns[int(signed < 0), abs(signed) - 1]
     _rotate(permutation, np.int64(0))
     permutation[first], permutation[second] = second, first
     return best
-
-
-@njit(cache=True, nogil=True)
-def _best_exchange(around):
-    p = len(around)
-    best, first, second = -np.inf, 0, 0
-    for a in range(p):
-        for b in range(a + 1, p):
-            if around[a, b] > best:
-                best, first, second = around[a, b], a, b
-    return best, first, second
 
 
 @njit(cache=True, nogil=True)
@@ -316,7 +303,8 @@ def _weigh(x, permutation, best, stays, around, around_own, turns, entries):
     p = len(x)
     moves, top = best > stays, max(best, stays)
     wrong, state, answer = np.zeros(p), np.arange(p), np.arange(p)
-    changed = 0.0
+    # `same` is the weight of the states that hold the values of the answer.
+    changed, same = 0.0, np.exp(max(best, stays) - top)
     if moves:
         n_moved = _count_moved(permutation)
         changed = 1.0
@@ -337,7 +325,7 @@ def _weigh(x, permutation, best, stays, around, around_own, turns, entries):
             state[a], state[b] = b, a
             if weight > 1e-12 and not (moves and _apart(state, permutation) <= 2):
                 changed += weight
-                _miss(x, state, answer, weight, wrong)
+                same += _miss(x, state, answer, weight, wrong)
             state[a], state[b] = a, b
     for turn in range(2):
         for start in range(p):
@@ -346,19 +334,25 @@ def _weigh(x, permutation, best, stays, around, around_own, turns, entries):
                 _rotate(state, -(start + 1) if turn else start + 1)
                 if not (moves and _apart(state, permutation) <= 2):
                     changed += weight
-                    _miss(x, state, answer, weight, wrong)
+                    same += _miss(x, state, answer, weight, wrong)
     total = changed + np.exp(stays - top)
     for j in range(p):
         entries[j] = min(max(1.0 - wrong[j] / total, 0.0), 1.0)
-    return np.log(max(changed, 1e-300)) + top - stays, 1.0 / total
+    return np.log(max(changed, 1e-300)) + top - stays, same / total
 
 
 @njit(cache=True, nogil=True)
 def _miss(x, state, answer, weight, wrong):
-    """Add the weight of a state to the cells in which its values differ from the answer's."""
+    """Add the weight of a state to the cells in which its values differ from the answer's.
+
+    Returns the weight if there are none.
+    """
+    equal = True
     for j in range(len(x)):
-        if _differs(x, state[j], answer[j]):
+        if x[state[j]] != x[answer[j]]:
             wrong[j] += weight
+            equal = False
+    return weight if equal else 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -368,9 +362,3 @@ def _apart(state, permutation):
     for j in range(len(state)):
         apart += state[j] != permutation[j]
     return apart
-
-
-@njit(cache=True, nogil=True)
-def _differs(x, i, j):
-    """Whether values i and j of the record differ; two missing ones do not."""
-    return i != j and x[i] != x[j] and not (x[i] != x[i] and x[j] != x[j])

@@ -26,7 +26,7 @@ _SHRINKAGE = (1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0)
 _STEPS = 12
 # Records beyond this number leave nothing to gain from judging each by the others.
 _ENOUGH = 6000
-_FOLDS = 10
+_FOLDS = 5
 # Standard deviation, in units of the column's scale, below which nothing is told apart.
 _SMALLEST = 1e-4
 

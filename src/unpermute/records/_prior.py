@@ -3,7 +3,8 @@ r"""How likely a permutation is before looking at the values.
 A record is damaged with probability ε. Then either its tail was shifted by one, all tails of at
 least three cells being equally likely, or k ≥ 2 cells moved, all permutations that move k cells
 being equally likely: there are :math:`\binom{p}{k} D_k` of them, D_k derangements. The share of
-shifts and the distribution of k are learned from the table.
+shifts and the distribution of k are learned from the table. Among swaps, half of the probability is
+equal for all pairs of columns, the other half follows how often each pair was swapped.
 """
 
 from dataclasses import dataclass
@@ -32,11 +33,14 @@ class MovePrior:
         Share of shifted tails among the damaged ones.
     moved : ndarray of shape (p + 1,)
         Share of those with k moved cells; together with `shift` they sum to 1.
+    pairs : ndarray of shape (p, p)
+        Log-prior of every swap relative to the average one.
     """
 
     damaged: float
     shift: float
     moved: np.ndarray
+    pairs: np.ndarray
 
 
 def default_prior(p, damaged=0.05):
@@ -44,25 +48,38 @@ def default_prior(p, damaged=0.05):
     k = np.arange(p + 1)
     moved = np.where(k >= 2, 1.0 / np.maximum(k, 1) ** 1.5, 0.0)
     shift = _SHIFT_SHARE if p >= 3 else 0.0
-    return MovePrior(damaged, shift, moved * (1 - shift) / moved.sum())
+    return MovePrior(damaged, shift, moved * (1 - shift) / moved.sum(), np.zeros((p, p)))
 
 
 def update_prior(probability, permutations, n_records):
-    """Learn from records that are damaged with a probability and would move like this."""
+    """Learn from records that are damaged with a probability and would move like this.
+
+    The numbers of moved cells are not smoothed: that would give 3-cycles a third of the swaps.
+    """
     p = permutations.shape[1]
     base = default_prior(p)
     n_moved, shifted = moves_of(permutations)
     counts = np.bincount(n_moved, weights=probability * ~shifted, minlength=p + 1)
-    smooth = counts / 2
-    smooth[3:] += counts[2:-1] / 4
-    smooth[2:-1] += counts[3:] / 4
-    smooth[[2, -1]] += counts[[2, -1]] / 4
     total = float(probability.sum())
     shift = _PSEUDO_RECORDS * base.shift + float(probability[shifted].sum())
-    moved = _PSEUDO_RECORDS * base.moved + smooth
+    moved = _PSEUDO_RECORDS * base.moved + counts
     norm = shift + moved.sum()
     damaged = (total + 0.01) / (n_records + 1.0)
-    return MovePrior(min(damaged, _MOST_DAMAGED), shift / norm, moved / norm)
+    pairs = _pair_prior(probability, permutations, n_moved)
+    return MovePrior(min(damaged, _MOST_DAMAGED), shift / norm, moved / norm, pairs)
+
+
+def _pair_prior(probability, permutations, n_moved):
+    """Log-prior of every swap relative to the average one; one swap of a pair does not count."""
+    p = permutations.shape[1]
+    counts = np.zeros((p, p))
+    swaps = np.flatnonzero((n_moved == 2) & (probability > 0.5))
+    moved = permutations[swaps] != np.arange(p)
+    first, second = np.argmax(moved, axis=1), p - 1 - np.argmax(moved[:, ::-1], axis=1)
+    np.add.at(counts, (first, second), probability[swaps])
+    total = counts.sum()
+    counts = np.maximum(counts + counts.T - 1.0, 0.0)
+    return np.log(0.5 + 0.5 * (p * (p - 1) / 2) * counts / (total + 1.0))
 
 
 def log_prior(prior):

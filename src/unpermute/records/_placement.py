@@ -9,7 +9,7 @@ the marginals.
 import numpy as np
 from numba import njit
 
-from unpermute.table._record_likelihood import leave_out, log_density
+from unpermute.records._likelihood import leave_out, log_density
 
 __all__ = ["place"]
 
@@ -18,34 +18,35 @@ _PAYS = 4.0
 
 
 @njit(cache=True, nogil=True)
-def place(method, missing, Z, worth, P, nu, permutation):
+def place(method, record, joint, permutation):
     """Write a guess: free are all cells (0), those whose leaving pays (1), or half of them (2)."""
-    p = len(missing)
-    free = missing.copy()
+    p = len(record.x)
+    free = record.missing.copy()
     if method == 0:
         for j in range(p):
             free[j] = True
     else:
-        _set_free(method == 1, Z, P, nu, free)
+        _set_free(method == 1, record, joint, free)
     for j in range(p):
         permutation[j] = j
     places = np.flatnonzero(free)
     n_free = len(places)
     if n_free < 2:
         return
-    covariance = _inverse(P, places, n_free)
+    covariance = _inverse(joint.P, places, n_free)
     cost = np.empty((n_free, n_free))
-    _price(places, n_free, free, missing, Z, worth, P, nu, covariance, cost)
+    _price(places, free, record, joint, covariance, cost)
     chosen = _assign(cost)
     for b in range(n_free):
         permutation[places[b]] = places[chosen[b]]
 
 
 @njit(cache=True, nogil=True)
-def _set_free(only_if_it_pays, Z, P, nu, free):
+def _set_free(only_if_it_pays, record, joint, free):
     """Set cells free, the worst first; changes `free`."""
     p = len(free)
-    Q, g = P.copy(), np.zeros(p)
+    Z, nu = record.Z, joint.degrees
+    Q, g = joint.P.copy(), np.zeros(p)
     n_left, q = p, 0.0
     for h in range(p):
         if free[h]:
@@ -75,14 +76,14 @@ def _set_free(only_if_it_pays, Z, P, nu, free):
 
 
 @njit(cache=True, nogil=True)
-def _price(places, n_free, free, missing, Z, worth, P, nu, covariance, cost):
+def _price(places, free, record, joint, covariance, cost):
     """Write what value a costs at place b, given the cells that are not free."""
-    p = len(free)
+    p, n_free, nu = len(free), len(places), joint.degrees
     pull = np.zeros(n_free)
     for b in range(n_free):
         for j in range(p):
             if not free[j]:
-                pull[b] += P[places[b], j] * Z[j, j]
+                pull[b] += joint.P[places[b], j] * record.Z[j, j]
     for b in range(n_free):
         predicted = 0.0
         for c in range(n_free):
@@ -90,9 +91,9 @@ def _price(places, n_free, free, missing, Z, worth, P, nu, covariance, cost):
         variance = covariance[b, b]
         for a in range(n_free):
             i, j = places[a], places[b]
-            cost[b, a] = -worth[i, j] - (i == j)
-            if not missing[i]:
-                square = (Z[i, j] - predicted) ** 2 / variance
+            cost[b, a] = -record.worth[i, j] - (i == j)
+            if not record.missing[i]:
+                square = (record.Z[i, j] - predicted) ** 2 / variance
                 cost[b, a] += 0.5 * (nu + 1) * np.log1p(square / nu) + 0.5 * np.log(variance)
 
 

@@ -6,7 +6,8 @@ Most sources have their columns in order, but which? The source whose distributi
 other ones best comes first; a distribution learned from it finds the order of the others, which
 join it. Then every source is judged by the sources of the other folds. The search exchanges two
 columns while it helps, from several starts: the order as it is, assignments by the marginals and by
-the correlations between columns, and each improved by what the other columns predict.
+the correlations between columns, and each improved by what the other columns predict. The order
+that most records share counts as the right one: a majority is never turned.
 """
 
 from dataclasses import dataclass
@@ -17,11 +18,11 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from unpermute._progress import report
-from unpermute.table._record_columns import fit_columns, place_values, standardise
-from unpermute.table._record_likelihood import likelihood, neighbours, rebuild
-from unpermute.table._record_model import RecordModel
-from unpermute.table._record_prior import default_prior, log_prior
-from unpermute.table._record_scatter import fit_scatter, log_densities
+from unpermute.records._cells import Cells
+from unpermute.records._likelihood import Joint, Record, likelihood, neighbours, new_state, rebuild
+from unpermute.records._model import RecordModel, fit_model, place_cells
+from unpermute.records._prior import default_prior, log_prior
+from unpermute.records._search import Laws, Tables, fill_record
 
 __all__ = ["Sources", "repair_sources"]
 
@@ -34,6 +35,8 @@ _DAMAGED = 0.1
 _ROUNDS = 2
 # Passes in which all columns are assigned anew by what the others predict.
 _REASSIGNMENTS = 4
+# Other sources that a candidate is compared with.
+_COMPARED = 50
 
 
 @dataclass(frozen=True)
@@ -64,21 +67,23 @@ class Sources:
     entries: np.ndarray
 
 
-def repair_sources(values, classes, sources, *, integer, rank, seed, model=None):
+def repair_sources(cells, sources, *, rank, seed, model=None):
     """Find the order of the columns of every source; `sources` are numbers from 0."""
     rng = np.random.default_rng(seed)
-    p = values.shape[1]
+    p = cells.shape[1]
     limit = int(np.clip(_CELLS // p**2, 10, _RECORDS))
-    mixed = rng.permutation(len(values))
+    sizes = np.bincount(sources)
+    mixed = rng.permutation(len(sources))
     mixed = mixed[np.argsort(sources[mixed], kind="stable")]
-    members = np.split(mixed, np.cumsum(np.bincount(sources))[:-1])
-    members = [np.sort(rows[:limit]) for rows in members]
+    members = [np.sort(rows[:limit]) for rows in np.split(mixed, np.cumsum(sizes)[:-1])]
     prior = log_prior(default_prior(p, _DAMAGED))[0]
-    learn = _Learner(values, classes, members, integer, rank, seed)
+    learn = _Learner(cells, members, rank, seed)
     orders = np.tile(np.arange(p), (len(members), 1))
     if model is None:
         first = learn.model(orders, [_most_typical(learn)])
-        orders = np.stack([_search(first, values, classes, rows, prior)[0] for rows in members])
+        states = [_state(first, cells.take(rows)) for rows in members]
+        orders = np.stack([_search(state, prior)[0] for state in states])
+        orders = _majority_first(orders, sizes)
     for _ in range(_ROUNDS):
         versions = model and [model]
         folds = np.arange(len(members)) % min(_FOLDS, len(members))
@@ -87,9 +92,11 @@ def repair_sources(values, classes, sources, *, integer, rank, seed, model=None)
         found: list[tuple] = []
         for s, rows in enumerate(members):
             version = versions[folds[s] if len(versions) > 1 else 0]
-            found.append(_judge(version, values, classes, rows, prior, orders[s]))
+            found.append(_judge(_state(version, cells.take(rows)), prior, orders[s]))
             report("sources", s + 1, len(members))
         last, orders = orders, np.stack([result[0] for result in found])
+        if model is None:
+            orders = _majority_first(orders, sizes)
         if model is not None or np.array_equal(last, orders):
             break
     parts = [np.array(part) for part in zip(*found, strict=True)]
@@ -97,66 +104,96 @@ def repair_sources(values, classes, sources, *, integer, rank, seed, model=None)
     return Sources(model, *parts)
 
 
+def _majority_first(orders, sizes):
+    """Orders relative to the one that most records share."""
+    distinct, which = np.unique(orders, axis=0, return_inverse=True)
+    common = distinct[np.argmax(np.bincount(which.ravel(), weights=sizes))]
+    return orders[:, np.argsort(common)]
+
+
 @dataclass(frozen=True)
 class _Learner:
     """Learns a model from some of the sources, put in order."""
 
-    values: np.ndarray
-    classes: np.ndarray
+    cells: Cells
     members: list[np.ndarray]
-    integer: np.ndarray
     rank: int | None
     seed: int
 
-    def model(self, orders, chosen):
+    def model(self, orders, chosen) -> RecordModel:
         if not len(chosen):
             chosen = np.arange(len(self.members))
         rows = np.concatenate([self.members[s] for s in chosen])
         order = np.concatenate([np.tile(orders[s], (len(self.members[s]), 1)) for s in chosen])
-        values = np.take_along_axis(self.values[rows], order, axis=1)
-        classes = np.take_along_axis(self.classes[rows], order, axis=1)
-        weights = np.ones(len(rows))
-        # Where a type has no missing values says nothing about which source is in order.
-        anywhere = np.zeros(values.shape[1], dtype=bool)
-        columns = fit_columns(values, classes, weights, self.integer, no_null=anywhere)
-        z = standardise(columns, values)[0]
-        rng = np.random.default_rng(self.seed)
-        scatter = fit_scatter(z, weights, columns.floor, rank=self.rank, rng=rng)
-        return RecordModel(columns, scatter, default_prior(values.shape[1], _DAMAGED), 0.5)
+        cells = self.cells.take(rows).permuted(order)
+        used = np.ones(len(rows), dtype=bool)
+        prior = default_prior(cells.shape[1], _DAMAGED)
+        return fit_model(cells, used, prior, rank=self.rank, seed=self.seed)[0]
+
+
+@dataclass(frozen=True)
+class _State:
+    """The records of a source as a model sees them: z and worth of every value in every column."""
+
+    codes: np.ndarray
+    missing: np.ndarray
+    Z: np.ndarray
+    worth: np.ndarray
+    joint: Joint
+    z: np.ndarray
+
+    def pool(self, order, around):
+        return _pooled(
+            order, self.codes, self.missing, self.Z, self.worth, self.joint, around
+        )  # fmt: skip
+
+
+def _state(model, cells):
+    placed = place_cells(model, cells)
+    n, p = placed.codes.shape
+    law = model.joint
+    laws = Laws(law.location, law.precision, law.variances, law.used, law.degrees)
+    tables = Tables(
+        placed.codes, placed.home, placed.codes, placed.worth, placed.z, placed.numeric,
+        placed.present, placed.own, placed.version,
+    )  # fmt: skip
+    missing, Z, worth = np.empty((n, p), dtype=bool), np.empty((n, p, p)), np.empty((n, p, p))
+    _fill_all(tables, laws, missing, Z, worth)
+    joint = Joint(law.precision[-1], law.variances[-1], law.used, law.degrees)
+    return _State(placed.codes, missing, Z, worth, joint, placed.z[placed.codes, np.arange(p)])
 
 
 def _most_typical(learn):
     """Source whose distribution gives the typical other source the highest likelihood."""
     sizes = np.array([len(rows) for rows in learn.members])
     candidates = np.argsort(-sizes, kind="stable")[:_CANDIDATES]
-    identity = np.tile(np.arange(learn.values.shape[1]), (len(sizes), 1))
-    best, chosen = -np.inf, candidates[0]
+    p = learn.cells.shape[1]
+    identity = np.tile(np.arange(p), (len(sizes), 1))
+    best, chosen, around = -np.inf, candidates[0], np.empty((p, p))
     for s in candidates:
-        others = [t for t in range(len(sizes)) if t != s]
+        others = [t for t in range(len(sizes)) if t != s][:_COMPARED]
         if not others:
             break
         model = learn.model(identity, [s])
         levels = []
-        for t in others[:50]:
-            z, worth = standardise(model.columns, learn.values[learn.members[t]])
-            # Medians: a level that few odd records cannot move.
-            levels.append(float(np.median(log_densities(model.scatter, z) + worth)))
+        for t in others:
+            state = _state(model, learn.cells.take(learn.members[t]))
+            levels.append(state.pool(np.arange(p), around) / max(sizes[t], 1))
         level = np.sort(levels)[len(levels) // 2]
         if level > best:
             best, chosen = level, s
     return int(chosen)
 
 
-def _judge(model, values, classes, rows, prior, start):
+def _judge(state, prior, start):
     """Best order of a source and how sure it is."""
-    p = values.shape[1]
+    p = state.codes.shape[1]
     identity = np.arange(p)
-    best, value = _search(model, values, classes, rows, prior, start)
-    state = _tables(model, values, classes, rows)
+    best, value = _search(state, prior, start)
     around_own = np.empty((p, p))
-    stays = _pool(identity, state, around_own) + prior[0]
+    stays = state.pool(identity, around_own) + prior[0]
     around_own += _move_prior(identity, prior)
-    same = _same_columns(values[rows])
+    same = np.array([np.all(state.codes == column[:, None], axis=0) for column in state.codes.T])
     around_own[same] = -np.inf
     if np.array_equal(best, identity) or value <= stays:
         best = identity
@@ -169,7 +206,7 @@ def _judge(model, values, classes, rows, prior, start):
         gain = float(around_own[a, b] - stays)
         return best, alternative, gain, gain, 1 / total, np.clip(entries, 0, 1)
     around = np.empty((p, p))
-    _pool(best, state, around)
+    state.pool(best, around)
     around += _move_prior(best, prior)
     around[same[np.ix_(best, best)]] = -np.inf
     weights = np.exp(np.minimum(around - value, 0.0))
@@ -180,20 +217,19 @@ def _judge(model, values, classes, rows, prior, start):
     return best, best, gain, gain, 1 / total, np.clip(1 - wrong / total, 0, 1)
 
 
-def _search(model, values, classes, rows, prior, start=None):
+def _search(state, prior, start=None):
     """Best order of a source over several starts, and its log-posterior."""
-    state = _tables(model, values, classes, rows)
-    p = values.shape[1]
+    p = state.codes.shape[1]
     best, top = np.arange(p), -np.inf
-    if not len(rows):
+    if not len(state.codes):
         return best, 0.0
-    starts = [np.arange(p), _by_marginals(*state), _by_correlations(model, values[rows])]
+    starts = [np.arange(p), _by_marginals(state), _by_correlations(state)]
     if start is not None:
         starts.insert(0, start)
     for start in starts:
         order, value = _climb(start, state, prior)
         for _ in range(_REASSIGNMENTS):
-            other, other_value = _climb(_by_prediction(order, *state), state, prior)
+            other, other_value = _climb(_by_prediction(order, state), state, prior)
             if not other_value > value + 1e-9:
                 break
             order, value = other, other_value
@@ -202,21 +238,11 @@ def _search(model, values, classes, rows, prior, start=None):
     return best, top
 
 
-def _tables(model, values, classes, rows):
-    """What the records of a source are compared by: missing, z, worth, precision, degrees."""
-    c, s = model.columns, model.scatter
-    Z, worth = _place_all(
-        values[rows], classes[rows], c.kind, c.offset, c.location, c.scale, c.outside, c.evidence,
-        s.location[-1],
-    )  # fmt: skip
-    return np.isnan(values[rows]), Z, worth, s.precision[-1], s.degrees
-
-
 def _climb(start, state, prior):
     """Exchange two columns while it helps."""
     p = len(start)
     order, around = start.copy(), np.empty((p, p))
-    value = _pool(order, state, around) + prior[np.count_nonzero(order != np.arange(p))]
+    value = state.pool(order, around) + prior[np.count_nonzero(order != np.arange(p))]
     for _ in range(4 * p):
         around += _move_prior(order, prior)
         a, b = np.unravel_index(np.argmax(around), around.shape)
@@ -224,13 +250,8 @@ def _climb(start, state, prior):
             break
         value = float(around[a, b])
         order[[a, b]] = order[[b, a]]
-        _pool(order, state, around)
+        state.pool(order, around)
     return order, value
-
-
-def _pool(order, state, around):
-    missing, Z, worth, P, nu = state
-    return _pooled(order, missing, Z, worth, P, nu, around)
 
 
 def _move_prior(order, prior):
@@ -243,41 +264,35 @@ def _move_prior(order, prior):
     return prior[k]
 
 
-def _same_columns(values):
-    """Pairs of columns that hold the same values in all records."""
-    filled = np.where(np.isnan(values), np.inf, values)
-    return np.array([np.all(filled == column[:, None], axis=0) for column in filled.T])
-
-
-def _by_marginals(missing, Z, worth, P, nu):
+def _by_marginals(state):
     """Assign all columns by their own distributions."""
-    variances = np.diag(np.linalg.inv(P))
-    price = 0.5 * (nu + 1) * np.log1p(Z**2 / (nu * variances)) + 0.5 * np.log(variances)
-    return _cheapest(np.where(missing[:, :, None], 0.0, price) - worth)
+    nu, variances = state.joint.degrees, state.joint.variances
+    price = 0.5 * (nu + 1) * np.log1p(state.Z**2 / (nu * variances)) + 0.5 * np.log(variances)
+    return _cheapest(np.where(state.missing[:, :, None], 0.0, price) - state.worth)
 
 
-def _by_correlations(model, values):
+def _by_correlations(state):
     """Match columns whose correlations with all others, sorted, look alike."""
-    z = standardise(model.columns, values)[0]
-    ranks = np.argsort(np.argsort(np.nan_to_num(z), axis=0, kind="stable"), axis=0)
-    given = np.zeros((z.shape[1], z.shape[1]))
+    z = state.z
+    ranks = np.argsort(np.argsort(z, axis=0, kind="stable"), axis=0)
+    observed = np.zeros((z.shape[1], z.shape[1]))
     if len(ranks) > 1:  # one record has no correlations
         with np.errstate(invalid="ignore", divide="ignore"):
-            given[:] = np.nan_to_num(np.corrcoef(ranks.T))
-    covariance = np.linalg.inv(model.scatter.precision[-1])
+            observed[:] = np.nan_to_num(np.corrcoef(ranks.T))
+    covariance = np.linalg.inv(state.joint.P)
     deviations = np.sqrt(np.diag(covariance))
     wanted = covariance / np.outer(deviations, deviations)
-    return linear_sum_assignment(cdist(np.sort(wanted, axis=1), np.sort(given, axis=1)))[1]
+    return linear_sum_assignment(cdist(np.sort(wanted, axis=1), np.sort(observed, axis=1)))[1]
 
 
-def _by_prediction(order, missing, Z, worth, P, nu):
+def _by_prediction(order, state):
     """Assign all columns by what the others predict in the present order."""
-    places = np.arange(len(order))
-    z = Z[:, order, places]
+    places, P, nu = np.arange(len(order)), state.joint.P, state.joint.degrees
+    z = state.Z[:, order, places]
     variance = 1 / np.diag(P)
     predicted = z - (z @ P) * variance
-    price = 0.5 * (nu + 1) * np.log1p((Z - predicted[:, None, :]) ** 2 / (nu * variance))
-    return _cheapest(np.where(missing[:, :, None], 0.0, price) - worth)
+    price = 0.5 * (nu + 1) * np.log1p((state.Z - predicted[:, None, :]) ** 2 / (nu * variance))
+    return _cheapest(np.where(state.missing[:, :, None], 0.0, price) - state.worth)
 
 
 def _cheapest(price):
@@ -286,40 +301,28 @@ def _cheapest(price):
 
 
 @njit(cache=True, nogil=True)
-def _place_all(
-    values, classes, kind, offset, centre, scale, outside, evidence, location
-):  # fmt: skip
-    """z and worth of every value of every record in every column."""
-    n, p = values.shape
-    Z, worth = np.empty((n, p, p)), np.empty((n, p, p))
-    for r in range(n):
-        place_values(
-            values[r], classes[r], kind, offset, centre, scale, outside, evidence, Z[r], worth[r]
-        )
-        for i in range(p):
-            for j in range(p):
-                Z[r, i, j] -= location[j] if values[r, i] == values[r, i] else 0.0
-    return Z, worth
+def _fill_all(tables, laws, missing, Z, worth):
+    """Write z and worth of every value of every record in every column."""
+    for r in range(len(Z)):
+        fill_record(tables, laws, r, missing[r], Z[r], worth[r])
 
 
 @njit(cache=True, nogil=True)
-def _pooled(permutation, missing, Z, worth, P, nu, around):
+def _pooled(permutation, codes, missing, Z, worth, joint, around):
     """Summed log-likelihood; writes that after every exchange a < b into `around`, else -inf."""
     p = len(permutation)
-    z, g, constant = np.empty(p), np.empty(p), np.empty(1)
     own, space = np.empty((p, p)), np.empty((p, p))
     total = 0.0
     for a in range(p):
         for b in range(p):
             around[a, b] = 0.0 if a < b else -np.inf
     for r in range(len(Z)):
-        n_missing = np.sum(missing[r])
-        Q = space if n_missing else P
-        rebuild(permutation, missing[r], n_missing, Z[r], P, z, g, Q, constant)
-        total += likelihood(permutation, n_missing, worth[r], nu, z, g, constant)
-        neighbours(
-            permutation, missing[r], n_missing, Z[r], worth[r], P, nu, z, g, Q, constant, own
-        )
+        m = np.sum(joint.used & ~missing[r])
+        record = Record(codes[r], missing[r], np.sum(missing[r]), m, Z[r], worth[r])
+        state = new_state(record, joint, space)
+        rebuild(permutation, record, joint, state)
+        total += likelihood(permutation, record, joint, state)
+        neighbours(permutation, record, joint, state, own)
         for a in range(p):
             for b in range(a + 1, p):
                 around[a, b] += own[a, b]

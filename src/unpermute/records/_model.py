@@ -1,0 +1,266 @@
+"""Learn what the records of a table look like when a part of them is damaged.
+
+Alternate: fit the value models and the joint distribution to the records that look whole, search
+for the best permutation of every record, learn how often and how records are damaged.
+"""
+
+import copy
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import expit, logit
+from scipy.stats import f as f_distribution
+
+from unpermute.numerics.parallel import map_blocks
+from unpermute.records._cells import DATE, MISSING
+from unpermute.records._joint import JointModel, fit_joint
+from unpermute.records._prior import MovePrior, default_prior, log_prior, update_prior
+from unpermute.records._search import Found, Laws, Prior, Tables, new_found, search_records
+from unpermute.records._tempering import temper_pairs, tempered_odds
+from unpermute.records._text import prepare_texts
+from unpermute.records._values import N_FOLDS, ValueModel, fit_values
+
+__all__ = [
+    "Placed",
+    "RecordModel",
+    "adapt_prior",
+    "fit_model",
+    "learn_model",
+    "place_cells",
+    "search_placed",
+]
+
+# Rounds of learning; most tables settle after two or three.
+_ROUNDS, _PRIOR_ROUNDS = 5, 2
+# Share of the records that may still change for a table to be settled.
+_SETTLED = 0.001
+_BLOCK = 64
+# Log-odds after a first look below which a record is not searched.
+_SUSPICIOUS = -3.0
+# Quantile of the squared distance from which on a record is searched whatever the odds, and below
+# which a repaired record is searched no further.
+_FAR, _USUAL = 0.99, 0.8
+# Probability of an outlying cell.
+_OUTLIER = 1e-3
+# Probability of a repair from which on the record joins the next fit as repaired.
+_EXPLAINED = 0.8
+# Share of the records that must look whole for another round, and their least number.
+_ENOUGH_SHARE, _ENOUGH = 0.3, 20
+
+
+@dataclass(frozen=True)
+class RecordModel:
+    """What was learned from a table.
+
+    Attributes
+    ----------
+    values : list of ValueModel
+        One per column.
+    joint : JointModel
+        Of the standardised numbers.
+    prior : MovePrior
+        How often and how records are damaged.
+    """
+
+    values: list[ValueModel]
+    joint: JointModel
+    prior: MovePrior
+
+    @property
+    def trust(self):
+        """Share of the evidence that counts.
+
+        A distribution learned from few records is wrong in some direction, and the best of many
+        permutations finds it.
+        """
+        return self.joint.n_records / (self.joint.n_records + max(self.joint.used.sum(), 1))
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Records whose words have been looked up in every column of a model.
+
+    Attributes
+    ----------
+    codes : ndarray of int of shape (n, p)
+        Words of every record.
+    home : ndarray of int of shape (n, p)
+        Words as the model learned them: those of a record damaged for a trial are its former ones.
+    log_p, worth, z : ndarray of shape (n_words, p)
+        Log-probability of every word in every column, the same without what Student's t says of z,
+        and z.
+    numeric, present : ndarray of bool of shape (n_words,)
+        Words that have a z, and those that are values.
+    own : ndarray of shape (n, p)
+        Worth of every `home` cell in its column, by models that it did not shape.
+    version : ndarray of int of shape (n,)
+        Version of the joint distribution that judges every record.
+    """
+
+    codes: np.ndarray
+    home: np.ndarray
+    log_p: np.ndarray
+    worth: np.ndarray
+    z: np.ndarray
+    numeric: np.ndarray
+    present: np.ndarray
+    own: np.ndarray
+    version: np.ndarray
+
+    def take(self, rows):
+        """Return some of the records."""
+        return replace(
+            self, codes=self.codes[rows], home=self.home[rows], own=self.own[rows],
+            version=self.version[rows],
+        )  # fmt: skip
+
+    def permuted(self, orders):
+        """Return the records with their cells moved, to be judged as if they came so."""
+        return replace(self, codes=np.take_along_axis(self.codes, orders, axis=1))
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A model, the records it was learned from, what was found in them, and λ of every pair."""
+
+    model: RecordModel
+    placed: Placed
+    found: Found
+    used: np.ndarray
+    factors: np.ndarray
+
+
+def learn_model(cells, *, rank, seed, n_jobs):
+    """Learn from a table of which a part may be damaged; returns :class:`Learned`.
+
+    Records that a permutation explains join the next fit as repaired, others that look damaged stay
+    out of it. What a pair of columns is believed, is decided by the first fit: columns that hold
+    much the same would otherwise sort themselves out.
+    """
+    n, p = cells.shape
+    identity = np.arange(p)
+    used, prior, orders = np.ones(n, dtype=bool), default_prior(p), np.tile(identity, (n, 1))
+    factors: np.ndarray = np.ones((p, p))
+    coded = _Coded(cells, seed)
+    for round_ in range(_ROUNDS):
+        model, placed = coded.fit(used, prior, rank=rank, seed=seed)
+        found = search_placed(model, placed, n_jobs=n_jobs)
+        if round_ == 0:
+            factors = temper_pairs(model, placed, found, seed=seed)
+        probability = expit(tempered_odds(found, model.prior, factors))
+        prior = update_prior(probability, found.permutations, n)
+        whole = probability < 0.5
+        explained = ~whole & (found.right > _EXPLAINED) & (found.gain > 0)
+        last, orders = orders, np.where(explained[:, None], found.permutations, identity)
+        changed = np.any(last != orders, axis=1) | (used != (whole | explained))
+        settled = np.mean(changed) <= _SETTLED
+        if settled or round_ == _ROUNDS - 1 or whole.sum() < max(_ENOUGH, _ENOUGH_SHARE * n):
+            break
+        used = whole | explained
+        coded = coded.as_repaired(orders)
+    model = replace(model, prior=prior)
+    factors = np.minimum(factors, temper_pairs(model, placed, found, seed=seed))
+    return Learned(model, placed, found, used, factors)
+
+
+def fit_model(cells, used, prior, *, rank, seed):
+    """Fit once to the records that are `used`; returns the model and all records in it."""
+    return _Coded(cells, seed).fit(used, prior, rank=rank, seed=seed)
+
+
+class _Coded:
+    """A table as words, so that several fits look them up once."""
+
+    def __init__(self, cells, seed):
+        self.cells = self.repaired = cells
+        self.words, self.codes = cells.vocabulary()
+        self.home = self.codes
+        self.prepared = prepare_texts(self.words.text_list) if self.words.text_list else None
+        self.fold = np.random.default_rng(seed).permutation(len(self.codes)) % N_FOLDS
+
+    def as_repaired(self, orders):
+        """The same table, to be fitted as repaired."""
+        other = copy.copy(self)
+        other.repaired = self.cells.permuted(orders)
+        other.home = np.take_along_axis(self.codes, orders, axis=1)
+        return other
+
+    def fit(self, used, prior, *, rank, seed):
+        words, styles = self.words, self.cells.style_names
+        values = [
+            fit_values(words, self.prepared, styles, column, used, self.fold)
+            for column in self.home.T
+        ]
+        joint, version = fit_joint(self.repaired, used, rank=rank, seed=seed)
+        model = RecordModel(values, joint, prior)
+        return model, _placed(model, self, used, version)
+
+
+def place_cells(model, cells):
+    """Look up records that are new to the model."""
+    coded = _Coded(cells, 0)
+    n = len(coded.codes)
+    version = np.full(n, len(model.joint.location) - 1)
+    return _placed(model, coded, np.zeros(n, dtype=bool), version)
+
+
+def _placed(model, coded, used, version):
+    words, prepared, styles = coded.words, coded.prepared, coded.cells.style_names
+    log_p = np.empty((len(words), len(model.values)))
+    own = np.empty(coded.codes.shape)
+    for j, column in enumerate(model.values):
+        log_p[:, j] = column.log_probability(words, prepared, styles)
+        if used.any():
+            own[:, j] = column.log_own(words, prepared, styles, coded.home[:, j], used, coded.fold)
+        else:
+            own[:, j] = log_p[coded.home[:, j], j]
+    kinds, z = words.kinds, model.joint.standardised(words)
+    # What Student's t says of z alone is part of the joint term.
+    alone = np.nan_to_num(model.joint.log_marginals(z))
+    own -= alone[coded.home, np.arange(own.shape[1])]
+    return Placed(
+        coded.codes, coded.home, log_p, log_p - alone, np.nan_to_num(z), kinds <= DATE,
+        kinds != MISSING, own, version,
+    )  # fmt: skip
+
+
+def search_placed(model, placed, *, decoys=None, n_jobs=None):
+    """Search all records; with `decoys`, values come in from those records (words) instead.
+
+    Of decoys only the best exchange and the best rotation are sought.
+    """
+    n, p = placed.codes.shape
+    found = new_found(n, p)
+    joint = model.joint
+    laws = Laws(joint.location, joint.precision, joint.variances, joint.used, joint.degrees)
+    m = max(int(joint.used.sum()), 1)
+    far, usual = m * f_distribution.ppf((_FAR, _USUAL), m, joint.degrees)
+    moves, shifts = log_prior(model.prior)
+    others, suspicious = (placed.codes, _SUSPICIOUS) if decoys is None else (decoys, np.inf)
+    far = far if decoys is None else np.inf
+    pairs, outlier = model.prior.pairs, float(np.log(_OUTLIER))
+    prior = Prior(moves, pairs, shifts, outlier, suspicious, far, usual)
+
+    def run(start, stop):
+        part = slice(start, stop)
+        tables = Tables(
+            placed.codes[part], placed.home[part], others[part], placed.worth, placed.z,
+            placed.numeric, placed.present, placed.own[part], placed.version[part],
+        )  # fmt: skip
+        search_records(tables, laws, prior, Found(*(array[part] for array in found)))
+
+    map_blocks(run, n, block=_BLOCK, stage="search records", n_jobs=n_jobs)
+    prior_odds = logit(model.prior.damaged)
+    for log_odds in (found.gain, found.odds):
+        log_odds[:] = prior_odds + model.trust * (log_odds - prior_odds)
+    return found
+
+
+def adapt_prior(model, placed, *, n_jobs):
+    """Learn from new records how often and how they are damaged, and nothing else."""
+    model = replace(model, prior=default_prior(placed.codes.shape[1]))
+    for _ in range(_PRIOR_ROUNDS):
+        found = search_placed(model, placed, n_jobs=n_jobs)
+        prior = update_prior(expit(found.odds), found.permutations, len(placed.codes))
+        model = replace(model, prior=prior)
+    return model

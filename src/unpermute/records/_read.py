@@ -1,0 +1,241 @@
+"""Read the columns of a data frame into cells: numbers, dates, texts and missing values.
+
+Money, per cent, thousands and decimal commas are numbers with a style of their own. Numbers with
+leading zeros and without a decimal point, such as post codes, are texts.
+"""
+
+import datetime
+import re
+from dataclasses import dataclass
+
+import narwhals.stable.v1 as nw
+import numpy as np
+
+from unpermute.records._cells import (
+    _DATE_CLASS,
+    _MISSING_CLASS,
+    _TEXT_CLASS,
+    MISSING,
+    TEXT,
+    Cells,
+    count_decimals,
+    kinds_of,
+    rounded,
+)
+
+__all__ = ["ColumnKind", "describe_columns", "read_cells"]
+
+_PLAIN = r"^\s*[+-]?(?:0|[1-9][0-9]*)?(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\s*$"
+_NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\d*\.\d+)(?:[eE][+-]?\d+)?$")
+_INFINITE = {"inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"}
+_AFFIX = r"(?:[$€£¥]|EUR|USD|GBP|CHF)"
+_DRESSED = re.compile(rf"(?P<sign>[+-]?)(?P<before>{_AFFIX} ?)?(?P<digits>[\d.,' ]*\d)"
+                      rf"(?P<after> ?(?:%|{_AFFIX}))?$")  # fmt: skip
+_GROUPED = re.compile(r"[1-9]\d{0,2}([,' ]\d{3})+(\.\d+)?$")
+_POINT_GROUPED = re.compile(r"[1-9]\d{0,2}((\.\d{3})+,\d+|(\.\d{3}){2,}(,\d+)?)$")
+_COMMA = re.compile(r"(0|[1-9]\d*),\d+$")
+_DATES = [
+    (re.compile(r"\d{4}-\d{1,2}-\d{1,2}$"), ["%Y-%m-%d"]),
+    (re.compile(r"\d{4}/\d{1,2}/\d{1,2}$"), ["%Y/%m/%d"]),
+    (re.compile(r"\d{1,2}\.\d{1,2}\.\d{4}$"), ["%d.%m.%Y"]),
+    (re.compile(r"\d{1,2}/\d{1,2}/\d{4}$"), ["%m/%d/%Y", "%d/%m/%Y"]),
+    (re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}$"), ["%Y-%m-%d %H:%M"]),
+    (re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d+)?Z?$"), ["%Y-%m-%d %H:%M:%S"]),
+    (re.compile(r"\d{1,2}:\d{2}$"), ["%H:%M"]),
+    (re.compile(r"\d{1,2}:\d{2}:\d{2}$"), ["%H:%M:%S"]),
+]
+# Distinct values up to which a column of texts is called one of categories.
+_MOST_CATEGORIES = 50
+# Share of the cells of a column that makes it one of numbers, dates or texts.
+_MAINLY = 0.9
+
+
+@dataclass(frozen=True)
+class ColumnKind:
+    """What a column of the table was judged as, or why it was not.
+
+    Attributes
+    ----------
+    name : str
+        The column.
+    kind : str
+        "number", "date", "category", "text", "identifier", "mixed", or "" if not judged.
+    reason : str
+        Why the column was not judged; "" if it was.
+    """
+
+    name: str
+    kind: str
+    reason: str = ""
+
+
+def read_cells(frame, names, *, as_text=()):
+    """Read columns of a frame.
+
+    Parameters
+    ----------
+    frame : narwhals DataFrame
+        The table.
+    names : list of str
+        Columns to read.
+    as_text : collection of str
+        Columns whose cells are texts even if they look like numbers or dates.
+
+    Returns
+    -------
+    cells : Cells
+        The cells of these columns.
+    n_infinite : int
+        Infinite numbers, which count as missing.
+    """
+    n, p = len(frame), len(names)
+    values = np.full((n, p), np.nan)
+    classes = np.full((n, p), _MISSING_CLASS, dtype=np.int8)
+    styles, texts = np.zeros((n, p), dtype=np.int16), np.full((n, p), -2, dtype=np.int32)
+    reader, n_infinite = _Reader(), 0
+    for j, name in enumerate(names):
+        series = frame[name]
+        numbers = None if name in as_text else _numbers(series)
+        if numbers is not None:
+            infinite = np.isinf(numbers)
+            n_infinite += int(infinite.sum())
+            values[:, j] = rounded(np.where(infinite, np.nan, numbers))
+            classes[:, j] = count_decimals(values[:, j])
+            texts[classes[:, j] != _MISSING_CLASS, j] = -1
+            continue
+        strings = _strings(series)
+        distinct, codes = np.unique(strings.astype(str), return_inverse=True)
+        read = [reader.read(text, plainly=name in as_text) for text in distinct.tolist()]
+        parts = np.array(read, dtype=float).reshape(-1, 4)
+        values[:, j] = parts[codes, 0]
+        for part, column in ((classes, 1), (styles, 2), (texts, 3)):
+            part[:, j] = parts[codes, column]
+    cells = Cells(values, classes, styles, texts, list(reader.texts), list(reader.styles))
+    return cells, n_infinite + reader.n_infinite
+
+
+def describe_columns(cells, names):
+    """Say what every column is judged as: a list of :class:`ColumnKind`."""
+    found = []
+    for j, name in enumerate(names):
+        kinds = kinds_of(cells.classes[:, j])
+        seen = kinds != MISSING
+        n_seen = int(seen.sum())
+        if not n_seen:
+            found.append(ColumnKind(name, "", "it is empty"))
+            continue
+        counts = np.bincount(kinds[seen], minlength=4)
+        if n_seen == len(kinds) and _all_equal(cells, j):
+            found.append(ColumnKind(name, "", "all its values are equal"))
+            continue
+        main = int(np.argmax(counts))
+        kind = ("number", "date", "text")[main] if counts[main] >= _MAINLY * n_seen else "mixed"
+        if kind == "text":
+            kind = _kind_of_texts(cells.texts[seen & (kinds == TEXT), j])
+        found.append(ColumnKind(name, kind))
+    return found
+
+
+def _all_equal(cells, j):
+    values = cells.values[:, j]
+    same = (values == values[0]) | (np.isnan(values) & np.isnan(values[0]))
+    for part in (cells.texts[:, j], cells.styles[:, j]):
+        same &= part == part[0]
+    return bool(same.all())
+
+
+def _kind_of_texts(texts):
+    n_distinct = len(np.unique(texts))
+    if n_distinct == len(texts) > 1:
+        return "identifier"
+    return "category" if n_distinct <= min(_MOST_CATEGORIES, len(texts) / 2) else "text"
+
+
+def _numbers(series):
+    """The numbers of a column that holds nothing else, or None."""
+    if series.dtype.is_numeric():
+        return series.cast(nw.Float64).to_numpy().astype(float)
+    if not isinstance(series.dtype, nw.String):
+        return None
+    missing = series.is_null()
+    plain = (series.str.contains(_PLAIN) & series.str.contains("[0-9]")).fill_null(False)
+    if not (plain | missing).all() or missing.all():
+        return None
+    return series.str.strip_chars().cast(nw.Float64).to_numpy().astype(float)
+
+
+def _strings(series):
+    """Cells as texts, "" where they are missing."""
+    cells = series.to_list()
+    texts = ["" if cell is None or cell != cell else str(cell).strip() for cell in cells]
+    return np.array(texts, dtype=object)
+
+
+class _Reader:
+    """Reads texts, and keeps the distinct texts and styles seen so far."""
+
+    def __init__(self):
+        self.texts: dict[str, int] = {}
+        self.styles: dict[str, int] = {"": 0}
+        self.n_infinite = 0
+
+    def read(self, text, *, plainly):
+        """Value, class, style and text of one cell."""
+        if not text or text in ("NaT", "<NA>"):
+            return np.nan, _MISSING_CLASS, 0, -2
+        if not plainly and text.lower() in _INFINITE:
+            self.n_infinite += 1
+            return np.nan, _MISSING_CLASS, 0, -2
+        if not plainly:
+            if (number := _number(text)) is not None:
+                return self._number(*number)
+            if (date := _date(text)) is not None:
+                return date[0], _DATE_CLASS, self._style(date[1]), -1
+        return np.nan, _TEXT_CLASS, 0, self.texts.setdefault(text, len(self.texts))
+
+    def _number(self, value, style):
+        if not np.isfinite(value):
+            return np.nan, _MISSING_CLASS, 0, -2
+        value = rounded(np.array([value]))
+        return float(value[0]), int(count_decimals(value)[0]), self._style(style), -1
+
+    def _style(self, style):
+        return self.styles.setdefault(style, len(self.styles))
+
+
+def _number(text):
+    """Value and style of a number, or None."""
+    if _NUMBER.match(text):
+        return float(text), ""
+    match = _DRESSED.match(text)
+    if match is None:
+        return None
+    digits, form = match["digits"], ""
+    if _GROUPED.match(digits):
+        form, digits = "grouped", re.sub("[,' ]", "", digits)
+    elif _POINT_GROUPED.match(digits):
+        form, digits = "grouped, comma", digits.replace(".", "").replace(",", ".")
+    elif _COMMA.match(digits):
+        form, digits = "comma", digits.replace(",", ".")
+    if not _NUMBER.match(digits):
+        return None
+    style = f"{match['before'] or ''}{form}{match['after'] or ''}"
+    return float(match["sign"] + digits), style
+
+
+def _date(text):
+    """Days and format of a date or time, or None."""
+    if text.endswith(" 00:00:00"):  # how pandas writes a date without a time
+        text = text[:-9]
+    for pattern, formats in _DATES:
+        if not pattern.match(text):
+            continue
+        plain = text.replace("T", " ").rstrip("Z").split(".")[0] if ":" in text else text
+        for form in formats:
+            try:
+                moment = datetime.datetime.strptime(plain, form)
+            except ValueError:
+                continue
+            seconds = moment.hour * 3600 + moment.minute * 60 + moment.second
+            return moment.toordinal() + seconds / 86400, form
+    return None

@@ -1,0 +1,378 @@
+"""Repair records whose values stand under the wrong columns: cells in, decisions out.
+
+Every record is decided about alone. Two numbers say how sure that is: `damaged`, the probability
+that the record is damaged, and `confidence`, the probability that all of the proposed repair is
+right. A record is changed if, and only if, its confidence reaches `min_confidence`.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.special import expit
+from sklearn.utils import check_random_state
+
+from unpermute.numerics.parallel import map_blocks
+from unpermute.records._calibrate import calibrate
+from unpermute.records._causes import ANOTHER_ORDER, name_causes
+from unpermute.records._cells import Cells, number_cells
+from unpermute.records._evidence import Evidence, Judge
+from unpermute.records._model import (
+    Placed,
+    RecordModel,
+    adapt_prior,
+    learn_model,
+    place_cells,
+)
+from unpermute.records._run_repairs import told_runs, with_runs
+from unpermute.records._runs import find_runs, run_orders
+from unpermute.records._sources import repair_sources
+from unpermute.records._trials import Trials, run_trials
+
+__all__ = ["KnownRecords", "RecordRepairs", "learn_records", "repair_records"]
+
+# Records that a model is learned from.
+_LEARNED_FROM = 10_000
+_FEWEST_RECORDS = 20
+_MOST_COLUMNS = 1000
+# Probability of damage from which on a record is listed.
+_LISTED = 0.15
+# Trials of a table with up to 20 columns; wider tables get fewer, but never fewer than the second.
+_TRIALS, _FEWEST_TRIALS = 300, 100
+# Cells of the lookup tables of one block of records: bounds the memory.
+_BLOCK_CELLS = 4_000_000
+# A gap may move if one of its columns has fewer gaps than this, if no decoy gains as much, or if
+# the log-odds exceed the second: where gaps are common, a gap more or less says nothing.
+_RARE_GAPS, _STRONG = 0.01, 20.0
+# Evidence of the records of one source is divided by this: their errors have causes in common.
+_IN_COMMON = 3.0
+# Share of the records from which on a change of order is a question: the others may be wrong.
+_MOST_MOVED = 0.4
+# Probability of being right from which on a repair counts as likely.
+_LIKELY = 0.8
+_NO_TRIALS = {"n": 0, "n_changed": 0, "n_right": 0}
+
+
+@dataclass(frozen=True)
+class KnownRecords:
+    """What was learned from a table, to be used for it or for others.
+
+    Attributes
+    ----------
+    model : RecordModel
+        Value models, joint distribution, and how records are damaged.
+    factors : ndarray of shape (p, p)
+        How much of the evidence for an exchange of two columns to believe.
+    cells : Cells
+        Some records that look whole, for trials.
+    own, version : ndarray
+        Their log-probabilities with their own cells left out, and which version of the joint
+        distribution they did not shape.
+    """
+
+    model: RecordModel
+    factors: np.ndarray
+    cells: Cells
+    own: np.ndarray
+    version: np.ndarray
+
+
+@dataclass(frozen=True)
+class RecordRepairs:
+    """What was found in a table of n records and p columns.
+
+    Attributes
+    ----------
+    permutations : ndarray of int of shape (n, p)
+        ``np.take_along_axis(values, permutations, axis=1)`` is the repaired table.
+    proposals : ndarray of int of shape (n, p)
+        The best permutation but the identity, also where it is not applied.
+    score : ndarray of shape (n,)
+        Log-odds of damage before calibration: higher is more suspicious.
+    damaged : ndarray of shape (n,)
+        Probability that the record is damaged.
+    confidence : ndarray of shape (n,)
+        Of suspicious records: probability that all of the proposal is right, applied or not. Of
+        clean ones: probability that they are.
+    status : ndarray of str of shape (n,)
+        "clean", "recovered", or "uncertain": suspicious, but left alone.
+    cause : ndarray of str of shape (n,)
+        What happened to suspicious records; "" for clean ones.
+    known : KnownRecords or None
+        What was learned; None if nothing could be.
+    recoverability : float
+        Share of the wrong cells that likely repairs put back in trials.
+    trials : dict
+        How the confidence was measured: ``n``, ``n_changed``, ``n_right``.
+    reason : str
+        Why the records were not judged; "" if they were.
+    questions : list of Run
+        Exchanges in runs of rows of which it cannot be told which side is right.
+    """
+
+    permutations: np.ndarray
+    proposals: np.ndarray
+    score: np.ndarray
+    damaged: np.ndarray
+    confidence: np.ndarray
+    status: np.ndarray
+    cause: np.ndarray
+    known: KnownRecords | None
+    recoverability: float
+    trials: dict
+    reason: str = ""
+    questions: list = field(default_factory=list)
+
+
+def repair_records(
+    cells, *, reference=None, groups=None, rank=None, max_moves=None, min_confidence=0.95,
+    random_state=None, n_jobs=None, known=None, exchanges=(),
+):  # fmt: skip
+    """Find records whose values stand under the wrong columns, and put the values back.
+
+    Parameters
+    ----------
+    cells : Cells or array of shape (n, p)
+        The table; of an array, NaN is missing.
+    reference : Cells or array or None
+        Clean table to learn from instead.
+    groups : array of int of shape (n,) or None
+        Source of every record: all records of a source share one order of the columns.
+    rank : int or None
+        Number of factors that the columns have in common; None: no limit.
+    max_moves : int or None
+        Most cells to move in one record.
+    min_confidence : float
+        Least confidence with which a record is changed.
+    random_state : int, RandomState instance or None
+        Deals the records into folds, chooses those to learn from, and damages those of trials.
+    n_jobs : int or None
+        Threads; the result does not depend on it.
+    known : KnownRecords or None
+        Learned before; then nothing is learned but how records are damaged.
+    exchanges : sequence of (int, int, int, int)
+        Two columns that a person says are exchanged, from a first to a last row.
+
+    Returns
+    -------
+    RecordRepairs
+        Permutations, probabilities, status and cause of every record.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unpermute.records import repair_records
+    >>> rng = np.random.default_rng(0)
+    >>> height = rng.normal(170, 10, size=(200, 1))
+    >>> X = height * [1, 0.45, 0.01] + rng.normal(size=(200, 3)) * [1, 2, 0.001]
+    >>> X[7] = X[7, [1, 0, 2]]
+    >>> result = repair_records(X, random_state=0)
+    >>> np.flatnonzero(result.status == "recovered")
+    array([7])
+    >>> result.cause[7]
+    'two fields swapped'
+    """
+    cells = _as_cells(cells)
+    reference = None if reference is None else _as_cells(reference)
+    seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
+    if reason := _not_judged(cells if reference is None else reference, known):
+        return _untouched(cells, reason)
+    options = dict(rank=rank, seed=seed, n_jobs=n_jobs)
+    if groups is not None:
+        if known is None and reference is not None:
+            known = learn_records(reference, **options)[0]
+        return _repair_groups(cells, groups, known, max_moves, min_confidence, options)
+    told = told_runs(exchanges, cells.shape[0])
+    runs = told + (find_runs(cells) if not told else [])
+    orders, sure = run_orders([run for run in runs if run.minority], *cells.shape)
+    whole = cells if not len(runs) else cells.permuted(orders.astype(np.int64))
+    result = _repair_each(whole, reference, known, max_moves, min_confidence, options)
+    return with_runs(result, runs, orders, sure, min_confidence)
+
+
+def _repair_each(cells, reference, known, max_moves, min_confidence, options):
+    """Judge every record alone."""
+    weighed, seed, n_jobs = None, options["seed"], options["n_jobs"]
+    if known is None and reference is not None:
+        known = learn_records(reference, **options)[0]
+    elif known is None:
+        known, weighed = learn_records(cells, **options)
+    if weighed is None:
+        known, weighed = _meet(known, cells, seed, n_jobs)
+    judge, rows, evidence = weighed
+    trials = run_trials(judge, _trial_records(known), seed=seed)
+    calibration = calibrate(evidence, trials)
+    evidence = _weigh_all(judge, cells, rows, evidence)
+    result = _decide(cells, evidence, calibration, max_moves, min_confidence)
+    return replace(result, known=known, **_measured(trials, calibration, min_confidence))
+
+
+def learn_records(cells, *, rank=None, seed=0, n_jobs=None):
+    """Learn from a table; returns what is known, and (judge, rows, evidence) of the records."""
+    rows = _sample(cells, seed)
+    some = cells if len(rows) == cells.shape[0] else cells.take(rows)
+    learned = learn_model(some, rank=rank, seed=seed, n_jobs=n_jobs)
+    factors = learned.factors
+    whole = np.flatnonzero(learned.found.odds < 0)
+    judge = Judge(learned.model, factors, seed, n_jobs)
+    evidence = judge.weigh(learned.placed, learned.found, pool=learned.placed.codes[whole])
+    chosen = _trial_rows(whole, some.shape[1], seed)
+    kept = learned.placed.take(chosen)
+    known = KnownRecords(learned.model, factors, some.take(chosen), kept.own, kept.version)
+    return known, (judge, rows, evidence)
+
+
+def _meet(known, cells, seed, n_jobs):
+    """Adapt what is known to the damage of another table."""
+    rows = _sample(cells, seed)
+    placed = place_cells(known.model, cells.take(rows))
+    model = adapt_prior(known.model, placed, n_jobs=n_jobs)
+    judge = Judge(model, known.factors, seed, n_jobs)
+    evidence = judge.weigh(placed, pool=placed.codes)
+    return replace(known, model=model), (judge, rows, evidence)
+
+
+def _repair_groups(cells, groups, known, max_moves, min_confidence, options):
+    """One order of the columns per source."""
+    sources = np.unique(groups, return_inverse=True)[1].ravel()
+    model = None if known is None else known.model
+    found = repair_sources(cells, sources, rank=options["rank"], seed=options["seed"], model=model)
+    # Records of one source have more in common than an order: they do not count in full.
+    odds = found.odds / _IN_COMMON
+    damaged = expit(odds)
+    confidence = damaged * found.confidence
+    n_moved = np.sum(found.alternative != np.arange(cells.shape[1]), axis=1)
+    sure = (confidence >= min_confidence) & (n_moved <= (max_moves or cells.shape[1]))
+    # Where most records would move, it cannot be told which of the orders is the right one.
+    if model is None and np.mean(sure[sources]) >= _MOST_MOVED:
+        sure[:] = False
+    status = np.where(sure, "recovered", np.where(damaged >= _LISTED, "uncertain", "clean"))
+    orders = np.where(sure[:, None], found.alternative, np.arange(cells.shape[1]))
+    cause = np.where(status != "clean", ANOTHER_ORDER, "").astype(object)
+    kept = known or KnownRecords(
+        found.model, np.ones((cells.shape[1],) * 2), cells.take(slice(0)), np.zeros((0, 0)),
+        np.zeros(0, dtype=int),
+    )  # fmt: skip
+    confidence = np.where(status == "clean", 1 - damaged, confidence)
+    return RecordRepairs(
+        orders[sources], found.alternative[sources], odds[sources], damaged[sources],
+        confidence[sources], status[sources], cause[sources], kept, 1.0, _NO_TRIALS,
+    )  # fmt: skip
+
+
+def _as_cells(cells):
+    return cells if isinstance(cells, Cells) else number_cells(cells)
+
+
+def _not_judged(cells, known):
+    """Why nothing can be learned, or ""."""
+    p = cells.shape[1]
+    if p < 2:
+        return "there is only one column to judge"
+    if p > _MOST_COLUMNS:
+        return f"records of more than {_MOST_COLUMNS:,} columns are not judged"
+    if known is None and np.sum(np.any(~cells.missing(), axis=1)) < _FEWEST_RECORDS:
+        return f"there are fewer than {_FEWEST_RECORDS} records to learn from"
+    return ""
+
+
+def _sample(cells, seed):
+    """Some of the records of a large table, in order."""
+    n = cells.shape[0]
+    if n <= _LEARNED_FROM:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, _LEARNED_FROM, replace=False))
+
+
+def _trial_rows(whole, p, seed):
+    """Records for trials; a small table has to give each several times."""
+    n_trials = int(np.clip(_TRIALS * (20 / p) ** 2, _FEWEST_TRIALS, _TRIALS))
+    rng = np.random.default_rng(seed)
+    if len(whole) >= n_trials:
+        return rng.permutation(whole)[:n_trials]
+    return rng.choice(whole, n_trials) if len(whole) else whole
+
+
+def _trial_records(known) -> Placed:
+    placed = place_cells(known.model, known.cells)
+    return replace(placed, own=known.own, version=known.version)
+
+
+def _weigh_all(judge, cells, rows, evidence):
+    """Evidence of all records, if only those of `rows` have been weighed."""
+    n, p = cells.shape
+    if len(rows) == n:
+        return evidence
+    parts = Evidence(
+        np.empty((n, p), dtype=np.int16), np.empty(n), np.empty(n), np.empty(n),
+        np.empty(n, dtype=bool),
+    )  # fmt: skip
+    alone = replace(judge, n_jobs=1)
+
+    def weigh(start, stop):
+        placed = place_cells(judge.model, cells.take(slice(start, stop)))
+        weighed = alone.weigh(placed, pool=placed.codes)
+        for target, source in zip(parts.arrays(), weighed.arrays(), strict=True):
+            target[start:stop] = source
+
+    size = max(_BLOCK_CELLS // p**2, 16)
+    map_blocks(weigh, n, block=size, stage="judge records", n_jobs=judge.n_jobs)
+    # Records that were learned from are judged with their own cells left out.
+    for target, source in zip(parts.arrays(), evidence.arrays(), strict=True):
+        target[rows] = source
+    return parts
+
+
+def _decide(cells, evidence, calibration, max_moves, min_confidence):
+    n, p = cells.shape
+    damaged, confidence = calibration.probabilities(evidence)
+    moved = evidence.permutations != np.arange(p)
+    allowed = evidence.followed & (moved.sum(axis=1) <= (max_moves or p))
+    allowed &= ~_through_gaps(cells, moved, evidence)
+    sure = allowed & (confidence >= min_confidence)
+    listed = evidence.followed & (damaged >= _LISTED)
+    status = np.where(sure, "recovered", np.where(listed, "uncertain", "clean"))
+    suspicious = status != "clean"
+    cause = np.full(n, "", dtype=object)
+    cause[suspicious] = name_causes(evidence.permutations[suspicious])
+    return RecordRepairs(
+        np.where(sure[:, None], evidence.permutations, np.arange(p, dtype=np.int16)),
+        evidence.permutations, evidence.odds, damaged,
+        np.where(suspicious, confidence, 1 - damaged), status, cause, None, 0.0, {},
+    )  # fmt: skip
+
+
+def _through_gaps(cells, moved, evidence):
+    """Proposals that move a gap although gaps are common in the columns it moves between."""
+    gaps, found = cells.missing(), np.zeros(len(moved), dtype=bool)
+    share = gaps.mean(axis=0)
+    rows = np.flatnonzero(evidence.followed)
+    rarest = np.where(moved[rows], share, 1.0).min(axis=1, initial=1.0)
+    strong = (evidence.margin[rows] > 0) | (evidence.odds[rows] > _STRONG)
+    found[rows] = np.any(gaps[rows] & moved[rows], axis=1) & (rarest >= _RARE_GAPS) & ~strong
+    return found
+
+
+def _measured(trials: Trials, calibration, min_confidence):
+    """What repairs at this confidence would have done in the trials."""
+    damaged, confidence = calibration.probabilities(trials.evidence)
+    changed = trials.evidence.followed & (confidence >= min_confidence)
+    # What can be put back where damage is known: how much of it there is does not matter here.
+    likely = trials.evidence.followed & (confidence >= _LIKELY * damaged)
+    n_left = np.where(likely, trials.n_left, trials.n_wrong)
+    share = 1 - n_left.sum() / max(trials.n_wrong.sum(), 1)
+    counts = {
+        "n": len(changed),
+        "n_changed": int(changed.sum()),
+        "n_right": int(np.sum(trials.right & changed)),
+    }
+    return dict(recoverability=float(max(share, 0.0)), trials=counts)
+
+
+def _untouched(cells, reason):
+    n, p = cells.shape
+    identity = np.tile(np.arange(p, dtype=np.int16), (n, 1))
+    return RecordRepairs(
+        identity, identity.copy(), np.full(n, -np.inf), np.zeros(n), np.ones(n),
+        np.full(n, "clean", dtype="<U9"), np.full(n, "", dtype=object), None, 0.0,
+        _NO_TRIALS, reason,
+    )  # fmt: skip

@@ -1,0 +1,165 @@
+r"""How much of the evidence for an exchange of two columns to believe, measured without labels.
+
+An exchange is its own inverse. Under a right model, the log-likelihood ratio s of "exchanged"
+against "as is" is therefore the log-odds of the one against the other, up to the share ε of
+exchanged records. If the model is wrong for a pair of columns, s is too large for too many records.
+For every pair, the λ ≤ 1 is chosen that maximises
+
+.. math:: \sum_r \log[(1 - ε)\,σ(-λ s_r) + ε\,σ(λ s_r)] ,
+
+with a prior over λ that all pairs share, and cautiously: the lower quartile of its posterior. The
+evidence of a pair that looks odd again and again is thereby disbelieved. It is believed in full
+where the odd records mirror the others, as truly exchanged ones do: they are as likely exchanged as
+the others are as they are.
+"""
+
+import numpy as np
+from numba import njit
+from scipy.special import expit
+
+from unpermute.records._likelihood import Joint, Record, likelihood, neighbours, new_state, rebuild
+from unpermute.records._prior import log_prior, moves_of
+from unpermute.records._search import Laws, Tables, fill_record
+
+__all__ = ["exchange_ratios", "temper_pairs", "tempered_odds"]
+
+_FACTORS = np.array([1.0, 0.8, 0.65, 0.5, 0.4, 0.3, 0.2, 0.12, 0.06])
+# Records that are looked at: enough to see a pair that is often wrong.
+_RECORDS = 1500
+# The share of exchanged records of a pair is taken to be up to three times the average one, and
+# never more than the second number.
+_UNEVEN, _MOST = 3.0, 0.3
+# Odd records mirror the others if the mean rank of their ratios among the mirrored ones of the
+# others is at least the first (that of truly exchanged ones is 1/2), or if their mean reaches this
+# share of the others' median.
+_MIRRORED_RANK, _MIRRORED_SIZE = 0.3, 0.7
+# Columns that hold much the same mirror each other in any case: so many records may be odd for each
+# that is not, and the median of the others must be at least this.
+_MOST_ODD, _LEAST_TYPICAL = 0.3, 2.0
+# Posterior quantile of λ that is used.
+_QUANTILE = 0.25
+# Records with log-odds of damage above this tell only about the pair they would exchange.
+_DAMAGED = -1.0
+_EM_STEPS, _OF_MANY = 10, 0.75
+_LOWEST = -1e6
+
+
+def temper_pairs(model, placed, found, *, seed):
+    """Return λ of every pair of columns, symmetric, 1 on the diagonal."""
+    n, p = placed.codes.shape
+    rows = np.sort(np.random.default_rng(seed).permutation(n)[:_RECORDS])
+    a, b = np.triu_indices(p, 1)
+    ratios = model.trust * exchange_ratios(model, placed.take(rows))[:, a, b]
+    _leave_out_damaged(ratios, found.permutations[rows], found.odds[rows])
+    share = np.clip(_UNEVEN * model.prior.damaged / len(a), 1e-12, _MOST) + 0.5 / len(rows)
+    logs = np.stack([_log_likelihood(factor * ratios, share) for factor in _FACTORS])
+    weights = np.exp(logs - logs.max(axis=0))
+    common = np.full((len(_FACTORS), 1), 1 / len(_FACTORS))
+    for _ in range(_EM_STEPS):
+        posterior = weights * common
+        posterior /= posterior.sum(axis=0)
+        common = posterior.sum(axis=1, keepdims=True) + 0.5
+        common /= common.sum()
+    # The factors fall: the sum from the end is the distribution function of λ.
+    below = np.cumsum(posterior[::-1], axis=0)
+    chosen = _FACTORS[::-1][np.argmax(below >= _QUANTILE, axis=0)]
+    chosen[_mirrored(ratios)] = 1.0
+    factors = np.ones((p, p))
+    factors[a, b] = factors[b, a] = chosen
+    return factors
+
+
+def tempered_odds(found, prior, factors):
+    """Log-odds of damage, of which λ of the exchanged pairs counts, the prior in full.
+
+    A swap has the λ of its pair, a longer move the upper quartile of those it consists of.
+    """
+    p = found.permutations.shape[1]
+    places = np.arange(p)
+    n_moved, shifted = moves_of(found.permutations)
+    moves, shifts = log_prior(prior)
+    shift = shifts[0] if p > 2 else -np.inf
+    base = np.where(shifted, shift, moves[np.maximum(n_moved, 2)]) - moves[0]
+    base = np.maximum(base, _LOWEST)
+    moved = found.permutations != places
+    swaps = np.flatnonzero(n_moved == 2)
+    first, last = np.argmax(moved[swaps], axis=1), p - 1 - np.argmax(moved[swaps, ::-1], axis=1)
+    base[swaps] += prior.pairs[first, last]
+    trust = np.where(moved, factors[places, found.permutations], np.nan)
+    # Of many moved cells most evidence comes from columns that are told apart well.
+    factor, many = np.nanmin(trust, axis=1, initial=1.0), np.flatnonzero(n_moved > 2)
+    factor[many] = np.nanquantile(trust[many], _OF_MANY, axis=1)
+    # Records of equal values have no change to weigh.
+    gain = np.maximum(found.gain, _LOWEST)
+    return factor * (gain - base) + base + np.maximum(found.odds - gain, 0.0)
+
+
+def _mirrored(ratios):
+    """Pairs whose odd records mirror the others."""
+    mirrored = np.zeros(ratios.shape[1], dtype=bool)
+    for k in np.flatnonzero(np.any(ratios > 0, axis=0)):
+        column = ratios[:, k]
+        odd, usual = column[column > 0], np.sort(-column[column < 0])
+        if len(usual):
+            rank = np.mean(np.searchsorted(usual, odd)) / len(usual)
+            size, typical = np.mean(odd) / np.median(usual), np.median(usual)
+            alike = rank >= _MIRRORED_RANK or size >= _MIRRORED_SIZE
+            few = len(odd) <= _MOST_ODD * len(usual)
+            mirrored[k] = alike and few and typical >= _LEAST_TYPICAL
+    return mirrored
+
+
+def _log_likelihood(ratios, share):
+    return np.nansum(np.log((1 - share) * expit(-ratios) + share * expit(ratios)), axis=0)
+
+
+def _leave_out_damaged(ratios, permutations, odds):
+    """A damaged record says nothing about the pairs it does not exchange; changes `ratios`."""
+    p = permutations.shape[1]
+    pair = np.full((p, p), -1)
+    pair[np.triu_indices(p, 1)] = np.arange(p * (p - 1) // 2)
+    moved = permutations != np.arange(p)
+    for r in np.flatnonzero(odds > _DAMAGED):
+        places = np.flatnonzero(moved[r])
+        kept = pair[places[0], places[1]] if len(places) == 2 else -1
+        value = ratios[r, kept]
+        ratios[r] = np.nan
+        if kept >= 0:
+            ratios[r, kept] = value
+
+
+def exchange_ratios(model, placed):
+    """Log-likelihood ratio of every exchange a < b in every record; NaN for equal values."""
+    joint = model.joint
+    laws = Laws(joint.location, joint.precision, joint.variances, joint.used, joint.degrees)
+    tables = Tables(
+        placed.codes, placed.home, placed.codes, placed.worth, placed.z, placed.numeric,
+        placed.present, placed.own, placed.version,
+    )  # fmt: skip
+    n, p = placed.codes.shape
+    ratios = np.full((n, p, p), np.nan)
+    _exchange_all(tables, laws, ratios)
+    return ratios
+
+
+@njit(cache=True, nogil=True)
+def _exchange_all(tables, laws, ratios):
+    n, p = tables.codes.shape
+    Z, worth, space = np.empty((p, p)), np.empty((p, p)), np.empty((p, p))
+    missing, order = np.empty(p, dtype=np.bool_), np.arange(p)
+    for r in range(n):
+        version = tables.version[r]
+        fill_record(tables, laws, r, missing, Z, worth)
+        m = np.sum(laws.used & ~missing)
+        record = Record(tables.codes[r], missing, np.sum(missing), m, Z, worth)
+        joint = Joint(laws.precision[version], laws.variances[version], laws.used, laws.degrees)
+        state = new_state(record, joint, space)
+        rebuild(order, record, joint, state)
+        stays = likelihood(order, record, joint, state)
+        neighbours(order, record, joint, state, ratios[r])
+        for a in range(p):
+            for b in range(p):
+                if b <= a or record.x[a] == record.x[b]:
+                    ratios[r, a, b] = np.nan
+                else:
+                    ratios[r, a, b] -= stays

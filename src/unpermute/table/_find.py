@@ -1,0 +1,280 @@
+"""Find what is shuffled in a frame: records or columns, as one object from finder to writer."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from unpermute.records import (
+    ColumnKind,
+    RecordRepairs,
+    describe_columns,
+    explain,
+    read_cells,
+    repair_records,
+)
+from unpermute.table._columns import repair_columns
+from unpermute.table._moves import cell_texts, unfit_moves
+from unpermute.table._numbers import check_names, open_frame, read_numbers
+from unpermute.table._result import Changes
+from unpermute.table._structure import Structure
+
+__all__ = ["Finding", "find_in_columns", "find_in_records"]
+
+_HIGHEST = 999.0
+# Records whose evidence is put into words; the others have numbers only.
+_MOST_EXPLAINED = 20_000
+# Share of moved cells put back in trials, below which a table is called weak.
+_WEAK = 0.5
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What either mode finds: one entry per record or column, and the cells to move.
+
+    Attributes
+    ----------
+    names : list of str
+        Columns that were judged.
+    kinds : list of ColumnKind
+        Of all columns that were looked at, judged or not.
+    score, damaged, confidence : ndarray
+        Of every record or column.
+    status, cause, evidence : ndarray of str
+        Of every record or column.
+    subspace : ndarray of int
+        Label of every column; 0 for records.
+    changes : Changes
+        Cells to move.
+    proposals : Changes
+        The same and those of uncertain records, which do not move.
+    structure : Structure
+        How much can be put back.
+    trials : dict
+        How confidence was measured; empty for columns.
+    notes : list of str
+        What the user should know.
+    model : object or None
+        What was learned about records.
+    questions : list of dict
+        Runs of rows in which two columns are exchanged, of which it cannot be told which side is
+        right.
+    """
+
+    names: list[str]
+    kinds: list[ColumnKind]
+    score: np.ndarray
+    damaged: np.ndarray
+    confidence: np.ndarray
+    status: np.ndarray
+    cause: np.ndarray
+    evidence: np.ndarray
+    subspace: np.ndarray
+    changes: Changes
+    proposals: Changes
+    structure: Structure
+    trials: dict = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    model: Any = None
+    questions: list[dict] = field(default_factory=list)
+
+
+def find_in_records(frame, options, columns, exclude):
+    """Find values under wrong columns."""
+    wanted = [name for name in (columns or frame.columns) if name not in exclude]
+    as_text = options["as_text"] or ()
+    cells, n_infinite = read_cells(frame, wanted, as_text=as_text)
+    kinds = describe_columns(cells, wanted)
+    known = None if options["model"] is None else options["model"].known
+    used = [j for j, kind in enumerate(kinds) if kind.kind or known is not None]
+    names = [wanted[j] for j in used]
+    cells = cells if len(used) == len(wanted) else cells.columns(used)
+    groups = None
+    if options["groups"] is not None:
+        texts = [str(cell) for cell in frame[options["groups"]].to_list()]
+        groups = np.unique(texts, return_inverse=True)[1]
+    repairs = repair_records(
+        cells, reference=_reference_cells(options, names), groups=groups, rank=options["rank"],
+        max_moves=options["max_moves"], min_confidence=options["min_confidence"],
+        random_state=options["random_state"], n_jobs=options["n_jobs"], known=known,
+        exchanges=_exchanges(options["exchange"], names, len(frame)),
+    )  # fmt: skip
+    notes = [f"Infinite values counted as missing: {n_infinite:,}."] if n_infinite else []
+    repairs, unfit = _without_unfit(frame, names, repairs)
+    evidence = _evidence(frame, names, cells, repairs)
+    return Finding(
+        names, kinds + _left_out(frame, wanted, options), _clipped(repairs.score), repairs.damaged,
+        repairs.confidence, repairs.status, repairs.cause, evidence,
+        np.zeros(len(frame), dtype=np.int64),
+        _moved_fields(repairs, repairs.permutations, evidence),
+        _moved_fields(repairs, _listed(repairs), evidence), _structure(repairs, groups),
+        repairs.trials, notes + unfit, repairs.known, _questions(repairs.questions, names),
+    )  # fmt: skip
+
+
+def _exchanges(exchange, names, n_rows):
+    """Exchanges that a person has named, by place."""
+    places = []
+    for a, b, first, last in exchange or ():
+        for name in (a, b):
+            if name not in names:
+                raise ValueError(f"exchange names {name!r}, which is not a column that is judged.")
+        if not 0 <= first <= last < n_rows:
+            raise ValueError(f"exchange: rows {first} to {last} are not rows of the table.")
+        places.append((names.index(a), names.index(b), int(first), int(last)))
+    return places
+
+
+def _questions(runs, names):
+    """Runs of rows that a person has to decide about."""
+    return [
+        {
+            "columns": [names[run.a], names[run.b]],
+            "first_row": run.first,
+            "last_row": run.last,
+            "share": float(run.share),
+        }
+        for run in runs
+    ]
+
+
+def _reference_cells(options, names):
+    if options["reference"] is None:
+        return None
+    other = open_frame(options["reference"], "reference")
+    check_names(names, other, "reference")
+    return read_cells(other, names, as_text=options["as_text"] or ())[0]
+
+
+def _left_out(frame, wanted, options):
+    """Columns that were not even read, and why."""
+    found = []
+    for name in frame.columns:
+        if name in wanted:
+            continue
+        reason = "it was left out"
+        for option, why in (("id", "it names the records"), ("groups", "it names the source")):
+            if name == options[option]:
+                reason = why
+        found.append(ColumnKind(name, "", reason))
+    return found
+
+
+def _clipped(score):
+    # What can never be in a column has odds of a million; nobody reads that far.
+    return np.clip(score, -_HIGHEST, _HIGHEST)
+
+
+def _listed(repairs):
+    """Permutations of suspicious records, also of those that are left alone."""
+    identity = np.arange(repairs.proposals.shape[1], dtype=repairs.proposals.dtype)
+    return np.where((repairs.status != "clean")[:, None], repairs.proposals, identity)
+
+
+def _moved_fields(repairs, permutations, evidence):
+    row, column = np.nonzero(permutations != np.arange(permutations.shape[1]))
+    return Changes(
+        row, column, row, permutations[row, column].astype(np.int64), repairs.confidence[row],
+        repairs.cause[row], repairs.damaged[row], repairs.status[row] == "recovered",
+        evidence[row],
+    )  # fmt: skip
+
+
+def _without_unfit(frame, names, repairs):
+    """Leave records alone in which a value does not fit the type of its new column."""
+    moves = _moved_fields(repairs, repairs.permutations, np.full(len(frame), "", dtype=object))
+    unfit = unfit_moves(frame, names, moves)
+    if not unfit.any():
+        return repairs, []
+    rows = np.unique(moves.rows[unfit])
+    permutations, status = repairs.permutations.copy(), repairs.status.copy()
+    permutations[rows], status[rows] = np.arange(permutations.shape[1]), "uncertain"
+    concerned = [names[j] for j in np.unique(moves.columns[unfit])]
+    listed = ", ".join(f"{name!r} ({frame[name].dtype})" for name in concerned)
+    note = (
+        f"Records left as they are because a value does not fit the type of its column:"
+        f" {len(rows)} ({listed})."
+    )
+    return replace(repairs, permutations=permutations, status=status), [note]
+
+
+def _evidence(frame, names, cells, repairs: RecordRepairs):
+    """Evidence in words of the suspicious records, most suspicious first if there are many."""
+    phrases = np.full(len(frame), "", dtype=object)
+    rows = np.flatnonzero(repairs.status != "clean")
+    if len(rows) > _MOST_EXPLAINED:
+        rows = np.sort(rows[np.argsort(-repairs.damaged[rows], kind="stable")[:_MOST_EXPLAINED]])
+    if not len(rows):
+        return phrases
+    p = len(names)
+    texts = cell_texts(frame, names, np.repeat(rows, p), np.tile(np.arange(p), len(rows)))
+    phrases[rows] = explain(
+        repairs.known, cells.take(rows), repairs.proposals[rows], names,
+        lambda r, column: texts[r * p + column],
+    )  # fmt: skip
+    return phrases
+
+
+def _structure(repairs, groups):
+    share = repairs.recoverability
+    if repairs.reason:
+        return Structure(True, 0.0, f"Nothing can be put back: {repairs.reason}.")
+    if groups is not None:
+        return Structure(False, share, "Records of one source were judged together.")
+    back = f"about {share:.0%} of the cells moved in a randomly damaged record can be put back"
+    if share >= _WEAK:
+        return Structure(False, share, f"The columns tell their values apart: {back}.")
+    return Structure(
+        True, share, f"The columns tell few of their values apart: {back}."
+    )  # fmt: skip
+
+
+def find_in_columns(frame, options, columns, exclude):
+    """Find columns whose rows were shuffled."""
+    table = read_numbers(frame, columns=columns, exclude=exclude)
+    blocks = None
+    if options["blocks"] is not None:
+        texts = [str(cell) for cell in frame[options["blocks"]].to_list()]
+        blocks = np.unique(texts, return_inverse=True)[1]
+    repairs = repair_columns(
+        table, blocks=blocks, groups=_column_groups(options["groups"], table),
+        n_subspaces=options["n_subspaces"], rank=options["rank"], max_moves=options["max_moves"],
+        min_confidence=options["min_confidence"], random_state=options["random_state"],
+        n_jobs=options["n_jobs"],
+    )  # fmt: skip
+    column, row = np.nonzero(repairs.permutations != np.arange(len(frame)))
+    damaged = np.where(repairs.status == "clean", 1 - repairs.confidence, repairs.confidence)
+    evidence = np.full(len(column), "", dtype=object)
+    changes = Changes(
+        row, column, repairs.permutations[column, row], column,
+        repairs.entry_confidence[column, row], repairs.cause[column], damaged[column],
+        np.ones(len(row), dtype=bool), evidence,
+    ).by_row()  # fmt: skip
+    kinds = [
+        ColumnKind(name, "number") if name in table.names else ColumnKind(name, "", "no numbers")
+        for name in frame.columns
+    ]
+    return Finding(
+        table.names, kinds, _clipped(repairs.score), damaged, repairs.confidence, repairs.status,
+        repairs.cause, np.full(len(damaged), "", dtype=object), repairs.labels, changes, changes,
+        repairs.structure, {}, table.notes, None,
+    )  # fmt: skip
+
+
+def _column_groups(groups, table):
+    """Groups of columns by place."""
+    if groups is None or groups == "auto":
+        return groups
+    places = [[table.names.index(name) for name in _members(group, table)] for group in groups]
+    named = [j for group in places for j in group]
+    if not all(places) or len(set(named)) < len(named):
+        raise ValueError(f"groups={groups!r} must be lists of columns, none empty, none twice.")
+    return places
+
+
+def _members(group, table):
+    names = [group] if isinstance(group, str) else list(group)
+    for name in names:
+        if name not in table.names:
+            raise ValueError(f"groups names {name!r}, which is not a numeric column in use.")
+    return names

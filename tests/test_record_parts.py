@@ -1,0 +1,326 @@
+"""Parts of the model of records: cells, value models, tempering, trials, runs, decisions."""
+
+import narwhals.stable.v1 as nw
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unpermute.records import (
+    RUN,
+    describe_columns,
+    explain,
+    number_cells,
+    read_cells,
+    repair_records,
+)
+from unpermute.records._cells import DATE, MISSING, NUMBER, TEXT, kinds_of
+from unpermute.records._model import learn_model
+from unpermute.records._prior import default_prior
+from unpermute.records._read import _date, _number
+from unpermute.records._runs import find_runs
+from unpermute.records._smooth import fit_smooth
+from unpermute.records._text import fit_texts, kneser_ney, prepare_texts
+from unpermute.records._trials import damage_orders
+from unpermute.table import learn, repair, scan
+
+NAMES = ["Ada", "Bo", "Cleo", "Dan", "Eve", "Finn", "Gil", "Hal"]
+PLACES = ["Xanten", "Ypern", "Zadar", "Wismar", "Vigo", "Ulm", "Turin", "Split"]
+
+
+def people(rng, n=400):
+    """Records with text, dates, codes, money and numbers; all cells are texts."""
+    days = np.datetime64("2020-01-01") + rng.integers(0, 900, n)
+    return pd.DataFrame(
+        {
+            "name": rng.choice(NAMES, n),
+            "place": rng.choice(PLACES, n),
+            "since": days.astype(str),
+            "code": [f"K{k:04d}" for k in rng.permutation(9999)[:n]],
+            "age": rng.integers(20, 80, n).astype(str),
+            "paid": [f"${v:,.2f}" for v in rng.lognormal(7, 1, n)],
+            "rate": [f"{v:.1f}%" for v in rng.uniform(0, 30, n)],
+        }
+    )
+
+
+def swap(frame, rows, a, b):
+    other = frame.copy()
+    i, j = frame.columns.get_loc(a), frame.columns.get_loc(b)
+    other.iloc[rows, [i, j]] = frame.iloc[rows, [j, i]].to_numpy()
+    return other
+
+
+def cells_of(frame, **options):
+    return read_cells(nw.from_native(frame, eager_only=True), list(frame.columns), **options)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "style"),
+    [
+        ("3", 3.0, ""),
+        ("3.0", 3.0, ""),
+        ("-1e3", -1000.0, ""),
+        ("014.20", 14.2, ""),
+        ("$1,234.50", 1234.5, "$grouped"),
+        ("12,5 %", 12.5, "comma %"),
+        ("1.234.567,8", 1234567.8, "grouped, comma"),
+        ("EUR 20", 20.0, "EUR "),
+    ],
+)
+def test_numbers_are_read_with_their_style(text, value, style):
+    assert _number(text) == (value, style)
+
+
+@pytest.mark.parametrize("text", ["007", "12a", "1-2", "+49 170 1", "1,23,4", ""])
+def test_what_is_no_number_is_not_read_as_one(text):
+    assert _number(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("2024-02-29", "%Y-%m-%d"),
+        ("29.2.2024", "%d.%m.%Y"),
+        ("02/29/2024", "%m/%d/%Y"),
+        ("29/02/2024", "%d/%m/%Y"),
+        ("2024-02-29 00:00:00", "%Y-%m-%d"),
+        ("2024-02-29T06:00", "%Y-%m-%d %H:%M"),
+        ("06:30", "%H:%M"),
+    ],
+)
+def test_dates_are_read_with_their_format(text, form):
+    assert _date(text)[1] == form
+    assert _date("2023-02-29") is None
+
+
+def test_every_cell_is_read_alone():
+    frame = pl.DataFrame({"a": ["3", "x", None, "2024-01-01"], "b": [1.0, None, 2.5, 1e40]})
+    cells = cells_of(frame)
+    assert kinds_of(cells.classes[:, 0]).tolist() == [NUMBER, TEXT, MISSING, DATE]
+    assert kinds_of(cells.classes[:, 1]).tolist() == [NUMBER, MISSING, NUMBER, NUMBER]
+    assert kinds_of(cells_of(frame, as_text=["a"]).classes[:, 0]).tolist() == [TEXT] * 2 + [
+        MISSING, TEXT,
+    ]  # fmt: skip
+
+
+def test_columns_are_described(rng):
+    frame = people(rng).assign(same="x", empty=None)
+    described = describe_columns(cells_of(frame), list(frame))
+    kinds = {each.name: each.kind or each.reason for each in described}
+    assert kinds == {
+        "name": "category", "place": "category", "since": "date", "code": "identifier",
+        "age": "number", "paid": "number", "rate": "number", "same": "all its values are equal",
+        "empty": "it is empty",
+    }  # fmt: skip
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), min_size=2, max_size=40))
+def test_kneser_ney_is_a_distribution(letters):
+    values, counts = np.unique(letters, return_counts=True)
+    base = np.full(26, 1 / 26)
+    seen = np.zeros(26)
+    seen[[ord(v) - 97 for v in values]] = counts
+    once, twice = np.sum(counts == 1), np.sum(counts == 2)
+    p = kneser_ney(seen, counts.sum(), len(values), once, twice, base)
+    assert np.all(p > 0)
+    # What discounting takes from values seen less often than the discount is not given away twice.
+    assert 0.9 <= p.sum() <= 1.0 + 1e-9
+
+
+def test_smooth_densities_integrate_to_one(rng):
+    for values in (rng.normal(5, 2, 400), rng.lognormal(2, 1, 400), rng.integers(0, 9, 50) * 1.0):
+        smooth = fit_smooth(np.unique(values))
+        at = np.linspace(-400, 600, 400_001)
+        area = np.trapezoid(np.exp(smooth.log_density(at, np.log(0.0025))), at)
+        assert 0.75 <= area <= 1.05
+
+
+def test_texts_are_told_by_pattern_and_letters():
+    texts = prepare_texts(["K0001", "K0417", "K2280", "K9121", "anna", "otto", "K5555", "klara"])
+    codes, names = fit_texts(texts, np.arange(4)), fit_texts(texts, np.array([4, 5]))
+    as_code, as_name = codes.log_probability(texts), names.log_probability(texts)
+    assert as_code[6] > as_name[6] + 5
+    assert as_name[7] > as_code[7] + 5
+
+
+def test_own_cells_are_left_out(rng):
+    X = rng.normal(size=(100, 3))
+    X[7, 1] = 50.0
+    learned = learn_model(number_cells(X), rank=None, seed=0, n_jobs=1)
+    placed = learned.placed
+    with_itself = placed.worth[placed.codes, np.arange(3)]
+    assert np.all(placed.own <= with_itself + 1e-9)
+    assert placed.own[7, 1] < with_itself[7, 1]
+
+
+def test_trials_damage_as_the_prior_says(rng):
+    codes = np.tile(np.arange(6), (500, 1))
+    orders = damage_orders(codes, default_prior(6), rng)
+    np.testing.assert_array_equal(np.sort(orders, axis=1), codes)
+    moved = np.sum(orders != np.arange(6), axis=1)
+    assert moved.min() == 2
+    assert {2, 3, 4}.issubset(set(moved))
+
+
+@pytest.mark.parametrize("pair", [("name", "place"), ("name", "age"), ("since", "paid"),
+                                  ("code", "rate")])  # fmt: skip
+def test_text_dates_and_codes_are_judged(rng, pair):
+    clean = people(rng)
+    rows = np.arange(3, 400, 20)
+    damaged = swap(clean, rows, *pair)
+    result = repair(damaged)
+    assert (result.frame == clean).all(axis=1)[rows].mean() >= 0.9
+    others = np.setdiff1d(np.arange(400), rows)
+    pd.testing.assert_frame_equal(result.frame.iloc[others], clean.iloc[others])
+    assert set(result.vectors["columns"]) == {", ".join(pair)}
+    assert all(pair[0] in text or pair[1] in text for text in result.vectors["evidence"])
+
+
+def test_a_clean_table_of_all_kinds_stays(rng):
+    clean = people(rng)
+    result = scan(clean)
+    assert result.summary["n_suspicious"] == 0
+    assert result.damaged.max() < 0.15
+    assert result.summary["expected_wrong_cells"] == 0
+
+
+def test_every_change_has_the_least_confidence(rng):
+    X = np.round(rng.normal(size=(300, 5)) * [1, 2, 4, 8, 16] + rng.normal(size=(300, 1)), 1)
+    Y = X.copy()
+    for r in range(40):
+        i, j = rng.choice(5, 2, replace=False)
+        Y[r, [i, j]] = X[r, [j, i]]
+    for least in (0.5, 0.9, 0.99):
+        result = repair(pd.DataFrame(Y, columns=list("abcde")), min_confidence=least)
+        assert (result.changes["confidence"] >= least).all()
+        assert set(result.changes["accept"]) <= {"yes"}
+        left = result.proposals[result.proposals["accept"] == "no"]
+        assert set(left["row"]) == set(result.vectors.query("status == 'uncertain'")["row"])
+        assert len(result.proposals) == len(result.changes) + len(left)
+
+
+def test_numbers_written_differently_give_the_same_answer(rng):
+    X = np.column_stack([rng.integers(1, 6, 300), rng.integers(0, 40, 300),
+                         rng.integers(100, 900, 300)])  # fmt: skip
+    X[4, [0, 2]] = X[4, [2, 0]]
+    whole = pd.DataFrame(X, columns=list("abc"))
+    answers = [
+        scan(whole),
+        scan(whole.astype(float)),
+        scan(whole.astype(str)),
+        scan(whole.astype(float).astype(str)),
+        scan(pl.from_pandas(whole)),
+        scan(pa.Table.from_pandas(whole.astype("float32"))),
+    ]
+    for other in answers[1:]:
+        np.testing.assert_array_equal(other.damaged, answers[0].damaged)
+        np.testing.assert_array_equal(other.confidence, answers[0].confidence)
+
+
+def test_a_rare_code_is_no_damage(rng):
+    grades = rng.integers(1, 6, 1000).astype(float)
+    grades[rng.choice(1000, 15, replace=False)] = 5.5
+    frame = pd.DataFrame({"grade": grades, "age": rng.integers(20, 60, 1000),
+                          "years": rng.choice([0.5, 2.5, 6.0, 9.0], 1000)})  # fmt: skip
+    assert scan(frame).summary["n_repaired"] == 0
+
+
+@pytest.mark.parametrize(("first", "last"), [(60, 90), (0, 99), (300, 399)])
+def test_a_run_of_exchanged_rows_is_put_back(rng, first, last):
+    clean = people(rng)
+    damaged = swap(clean, np.arange(first, last + 1), "name", "place")
+    result = repair(damaged)
+    pd.testing.assert_frame_equal(result.frame, clean)
+    assert set(result.vectors["cause"]) == {RUN}
+    assert result.vectors["row"].min() == first
+    assert result.vectors["row"].max() == last
+
+
+def test_half_of_a_table_is_a_question(rng):
+    clean = people(rng)
+    damaged = swap(clean, np.arange(200, 400), "name", "place")
+    result = repair(damaged)
+    pd.testing.assert_frame_equal(result.frame, damaged)
+    (question,) = result.summary["questions"]
+    assert question["columns"] == ["name", "place"]
+    assert (question["first_row"], question["last_row"]) in [(0, 199), (200, 399)]
+    assert "cannot be told which" in question["sentence"]
+    answered = repair(damaged, exchange=[("name", "place", 200, 399)])
+    pd.testing.assert_frame_equal(answered.frame, clean)
+
+
+def test_rows_of_another_kind_are_no_run(rng):
+    # Everything changes in the second part, and two columns happen to trade places.
+    X = rng.normal(size=(300, 6))
+    X[:200, 1] += 8
+    X[200:] += np.array([8, 0, 5, 5, 5, 5])
+    assert find_runs(number_cells(X)) == []
+
+
+def test_exchanges_that_cannot_be_meant_are_refused(rng):
+    frame = people(rng)
+    with pytest.raises(ValueError, match="exchange names 'nobody'"):
+        repair(frame, exchange=[("name", "nobody", 0, 3)])
+    with pytest.raises(ValueError, match="rows 3 to 900 are not rows"):
+        repair(frame, exchange=[("name", "place", 3, 900)])
+    with pytest.raises(ValueError, match="exchange is for vectors='rows'"):
+        repair(frame, vectors="columns", exchange=[("name", "place", 3, 9)])
+
+
+def test_the_majority_of_the_sources_is_never_turned(rng):
+    X = rng.normal(size=(300, 5)) @ rng.normal(size=(5, 5)) * [1, 20, 3, 70, 0.2]
+    for n_moved in (60, 140, 240):
+        Y = X.copy()
+        Y[:n_moved] = X[:n_moved][:, [1, 0, 2, 4, 3]]
+        groups = (np.arange(300) >= n_moved).astype(int)
+        result = repair_records(Y, groups=groups, random_state=0)
+        fixed = np.take_along_axis(Y, result.permutations.astype(int), axis=1)
+        changed = np.any(fixed != Y, axis=1)
+        assert changed.mean() < 0.5
+
+
+def test_a_learned_table_judges_few_records(rng, tmp_path):
+    model = learn(people(rng))
+    few = people(np.random.default_rng(99), 8)
+    damaged = swap(few, [3], "name", "code")
+    pd.testing.assert_frame_equal(model.repair(damaged).frame, few)
+    assert model.scan(few).summary["n_repaired"] == 0
+    model.save(tmp_path / "model.joblib")
+    assert (tmp_path / "model.joblib").stat().st_size > 0
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000))
+def test_the_order_of_the_records_hardly_matters(seed):
+    rng = np.random.default_rng(seed)
+    clean = people(rng, 200)
+    damaged = swap(clean, np.arange(0, 200, 25), "name", "age")
+    order = rng.permutation(200)
+    one, other = repair(damaged), repair(damaged.iloc[order].reset_index(drop=True))
+    changed = set(one.changes["row"])
+    assert len(changed ^ {int(order[r]) for r in other.changes["row"]}) <= 2
+
+
+def test_a_run_goes_around_a_record_that_would_be_exchanged_back(rng):
+    clean = people(rng)
+    damaged = swap(clean, np.setdiff1d(np.arange(100, 180), [140, 141]), "name", "place")
+    result = repair(damaged)
+    pd.testing.assert_frame_equal(result.frame, clean)
+    assert not {140, 141} & set(result.vectors["row"])
+
+
+def test_evidence_asks_for_cells_by_plain_numbers(rng):
+    cells = cells_of(swap(people(rng), [3], "name", "age"))
+    result = repair_records(cells, random_state=0)
+
+    def text(row, column):
+        # A small integer type would overflow in the position of a cell of a large table.
+        assert type(row) is type(column) is int
+        return "x"
+
+    (phrase,) = explain(result.known, cells.take([3]), result.proposals[[3]], list("abcdefg"), text)
+    assert phrase.startswith("`x` never occurs in")
