@@ -107,13 +107,16 @@ class CleanModel:
     def enter(self, X, judged, output, min_confidence, *, seen=True, count=None):
         """Decide about proposals and write the result."""
         Y = self.in_units(X)
-        probability, confidence = self._probabilities(judged, Y, seen=seen)
-        flags = probability >= _FLAGGED if count is None else _likeliest(judged, count)
+        probability, closer = self._probabilities(judged, Y, seen=seen)
+        flags = probability >= _FLAGGED
+        if count is not None:  # the user knows how many are damaged
+            flags = _likeliest(judged, count)
+            probability = flags.astype(float)
         repaired = Repaired.untouched(X, np.where(flags, judged.component, judged.nearest))
         repaired.damage_probability[:] = probability
         repaired.odd[:] = flags | self.is_suspicious(judged, Y)
         rows = np.flatnonzero(flags)
-        confidence = {name: own[rows] for name, own in confidence.items()}
+        confidence = {name: probability[rows] * own[rows] for name, own in closer.items()}
         repaired.confidence[:] = 1.0 - probability
         repaired.confidence[rows] = confidence[output]
         certain = confidence[output] >= min_confidence
@@ -132,7 +135,7 @@ class CleanModel:
         return repaired, proposals
 
     def _probabilities(self, judged, Y, *, seen):
-        """Probability of damage and confidence by output; zeros where trials could not tell."""
+        """Probability of damage, and of repairs being closer; zeros where trials could not tell."""
         if self.rule is None:
             return np.zeros(len(Y)), {name: np.zeros(len(Y)) for name in OUTPUTS}
         return self.rule.probabilities(judged, Y, seen=seen)

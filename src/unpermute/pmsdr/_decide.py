@@ -237,10 +237,10 @@ class Rule:
     closer: dict[str, Success]
 
     def probabilities(self, judged, Y, *, seen):
-        """Probability that vectors are damaged, and the confidence in their repair by output.
+        """Probability that vectors are damaged, and that repairs of damaged ones are closer.
 
-        The confidence is the probability that the proposed repair is closer to the truth than what
-        was observed. `seen`: whether the rule was learned with these vectors.
+        The latter by output; both are 0 where nothing is gained. `seen`: whether the rule was
+        learned with these vectors.
         """
         damage, rows = np.zeros(len(Y)), np.flatnonzero(judged.gain > self.cut)
         known = known_of(judged.part(rows), Y[rows])
@@ -249,12 +249,11 @@ class Rule:
         certified, odd = judged.certified[rows], self.ranks.log_odds(known, seen=seen)
         odd = np.where(certified, np.minimum(odd, -logit(self.proven)), odd)
         damage[rows] = expit(-np.logaddexp(odd, clean))
-        confidence = {}
+        closer = {output: np.zeros(len(Y)) for output in self.closer}
         for output, success in self.closer.items():
-            closer = success(known)
-            confidence[output] = damage.copy()
-            confidence[output][rows] *= np.where(certified, np.maximum(closer, self.proven), closer)
-        return damage, confidence
+            found = success(known)
+            closer[output][rows] = np.where(certified, np.maximum(found, self.proven), found)
+        return damage, closer
 
 
 def known_of(judged, Y):

@@ -72,9 +72,9 @@ def report_trials(rule, cut, trials, min_confidence):
     if rule is None:
         return report
     before, *after = trials.squared_errors()
-    _, confidence = rule.probabilities(trials.judged, trials.observed, seen=False)
+    damage, chance = rule.probabilities(trials.judged, trials.observed, seen=False)
     for name, errors in zip(OUTPUTS, after, strict=True):
-        closer, sure = (errors < before)[found], confidence[name][found]
+        closer, sure = (errors < before)[found], (damage * chance[name])[found]
         report.closer[name] = float(closer.mean())
         report.sure[name] = float(np.mean(sure >= min_confidence))
         if name == "values":
