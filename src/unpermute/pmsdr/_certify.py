@@ -71,7 +71,7 @@ class Certifier:
         for k, (basis, offset) in enumerate(zip(self.bases, self.offsets, strict=True)):
             own = X[labels == k] - offset
             if len(own) > basis.shape[1]:
-                self.bases[k] = principal_directions(own, basis.shape[1]).T
+                self.bases[k] = np.linalg.qr(principal_directions(own, basis.shape[1]).T)[0]
 
     def _try(self, budget, judged, Y, membership, rows, n_jobs):
         """Which vectors the search certifies, and which it improves."""

@@ -16,6 +16,7 @@ import numpy as np
 from unpermute.classify import EliminationClassifier, RecoveryClassifier
 from unpermute.cluster import ShapeInteractionClustering
 from unpermute.numerics.subspaces import fit_subspaces, residual_norms
+from unpermute.pmsdr._clean_model import mean_outside
 from unpermute.pmsdr._model import fit_component
 from unpermute.pmsdr._stages import Given, cluster, match_ranks, own_stage
 
@@ -46,7 +47,7 @@ class Classes:
         """Return the class of every vector: observed, as estimated, and whether it is damaged."""
         labels = residual_norms(estimates, self.bases, self.offsets).argmin(axis=1)
         if self.classifier is not None and flags.any():
-            labels[flags] = self.classifier.predict(X[flags])
+            labels[flags] = self.classifier.predict(np.where(np.isnan(X), estimates, X)[flags])
         return labels
 
     def project(self, estimates, labels):
@@ -88,8 +89,8 @@ def find_classes(X, estimates, flags, sure, components, given: Given, *, seed, n
     # Repaired vectors help to fit the bases: clean ones alone may be few.
     helpful = np.where(labels >= 0, labels, np.where(sure | ~flags, nearest, -1))
     classes = _fit(estimates, helpful, given)
-    classifier = _classifier(given, seed)
-    if classifier is not None:
+    classifier = _classifier(given, classes, seed, n_jobs)
+    if classifier is not None and len(classes.bases) > 1:
         classifier.fit(estimates[clean], helpful[clean])
         classes = Classes(classes.bases, classes.offsets, classifier)
     everyone = classes.label(X, estimates, flags)
@@ -111,7 +112,8 @@ def _cluster(X, components, given, seed, n_jobs):
     rows = np.random.default_rng(seed).permutation(len(X))[:_CLUSTERED]
     labels = np.full(len(X), -1)
     clusterer = ShapeInteractionClustering(
-        count, rank, affine=given.affine, min_size=min(least, len(rows) // count), n_jobs=n_jobs,
+        min(count, len(rows)), rank, affine=given.affine, n_jobs=n_jobs,
+        min_size=max(min(least, len(rows) // count), 1),
         random_state=seed,
     )  # fmt: skip
     labels[rows] = clusterer.fit_predict(X[rows])
@@ -123,19 +125,30 @@ def _fit(X, labels, given):
     rows, count = labels >= 0, int(labels.max()) + 1
     rank = match_ranks(X[rows], labels[rows], given.rank)
     if rank is None:
-        rank = [fit_component(X[labels == k]).rank for k in range(count)]
+        rank = [_linear_rank(X[labels == k], given.affine) for k in range(count)]
+    elif given.n_subspaces is None:  # components may be smaller than subspaces of that rank
+        rank = [min(rank, max(np.sum(labels == k) - given.affine, 1)) for k in range(count)]
     method = "svd" if given.basis == "model" else given.basis
     return Classes(
-        *fit_subspaces(X[rows], labels[rows], rank, count, method=method, affine=given.affine)[:2]
+        *fit_subspaces(X[rows], labels[rows], rank, count, method=method, affine=given.affine)
     )
 
 
-def _classifier(given, seed):
-    """The classifier that was named; None: the nearest subspace to the repaired vector."""
-    classifier = given.classifier
-    if isinstance(classifier, str):
-        named = {"elimination": EliminationClassifier, "recovery": RecoveryClassifier}
-        if classifier not in named:
-            return None
-        classifier = named[classifier]()
-    return own_stage(classifier, seed, {"rank": given.rank, "affine": given.affine})
+def _linear_rank(X, affine):
+    """Rank of a cluster; the mean is one more direction of a linear subspace."""
+    if len(X) < 2:
+        return 1
+    component = fit_component(X)
+    return component.rank + int(not affine and mean_outside(component, len(X))[1])
+
+
+def _classifier(given, classes, seed, n_jobs):
+    """The classifier that was given; None: the nearest subspace to the repaired vector."""
+    if not isinstance(given.classifier, str):
+        return own_stage(given.classifier, seed)
+    named = {"elimination": EliminationClassifier, "recovery": RecoveryClassifier}
+    if given.classifier not in named:
+        return None
+    ranks = [basis.shape[1] for basis in classes.bases]
+    classifier = named[given.classifier](ranks, affine=given.affine, n_jobs=n_jobs)
+    return own_stage(classifier, seed)

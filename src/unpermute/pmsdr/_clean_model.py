@@ -17,7 +17,7 @@ from unpermute.pmsdr._trial_report import TrialReport, report_trials
 from unpermute.pmsdr._trials import ALL_SHARES, patterns_of, run_trials, scattered
 from unpermute.recover import entry_confidence
 
-__all__ = ["FAR_AWAY", "CleanModel", "learn_model"]
+__all__ = ["FAR_AWAY", "CleanModel", "learn_model", "mean_outside"]
 
 # Random starts of the EM for vectors that look damaged; trials get the same.
 _EFFORT = replace(FULL, starts=12)
@@ -96,13 +96,15 @@ class CleanModel:
         return (judged.gain > self.cut) | (noise_ratio(judged, Y) > self.loudest)
 
     def work_harder(self, judged, Y, rows, membership, n_jobs):
-        """Try random starts and the search on some vectors."""
-        if len(rows) == 0:
-            return
-        options = {"seed": self.seed, "n_jobs": n_jobs}
-        again = judge(Y[rows], self.mixture, membership[rows], _EFFORT, **options)
-        self.certifier.improve(again, Y[rows], membership[rows], n_jobs=n_jobs)
-        judged.replace(rows, again)
+        """Try the search, and random starts where it certifies nothing, on some vectors."""
+        part, members = judged.part(rows), membership[rows]
+        self.certifier.improve(part, Y[rows], members, n_jobs=n_jobs)
+        left = np.flatnonzero(~part.certified)
+        if len(left) > 0:
+            options = {"seed": self.seed, "n_jobs": n_jobs}
+            again = judge(Y[rows[left]], self.mixture, members[left], _EFFORT, **options)
+            part.replace(left, again)
+        judged.replace(rows, part)
 
     def enter(self, X, judged, output, min_confidence, *, seen=True, count=None):
         """Decide about proposals and write the result."""
@@ -220,7 +222,7 @@ def learn_model(X, given, *, min_confidence):
         selection.cut, selection.loudest, selection.membership, seed,
     )  # fmt: skip
     judged = selection.judged
-    seen, rows = judged.part(slice(None)), np.flatnonzero(model.is_suspicious(judged, Y))
+    seen, rows = judged.part(np.arange(len(Y))), np.flatnonzero(model.is_suspicious(judged, Y))
     model.work_harder(judged, Y, rows, selection.membership, n_jobs)
     if len(rows) > 0:
         part, members = judged.part(rows), selection.membership[rows]
@@ -284,19 +286,29 @@ def _subspaces(selection, affine, shift):
     bases, offsets = [], []
     sizes = np.bincount(selection.labels[selection.clean], minlength=1)
     for component, size in zip(selection.mixture.components, sizes, strict=True):
-        directions, mean = component.whole.directions[0].astype(float), component.whole.mean[0, 0]
-        mean = mean + shift
-        outside = mean - directions.T @ (directions @ mean)
+        directions = component.whole.directions[0].astype(float)
+        outside, is_direction = mean_outside(component, size, shift)
         if affine:
             bases.append(np.linalg.qr(directions.T)[0])
             offsets.append(outside)
             continue
-        explained = component.noise * len(mean) / max(size, 1)
-        if np.sum(outside**2) > _OUTSIDE * explained and component.rank < len(mean):
+        if is_direction:
             directions = np.vstack([directions, outside / np.linalg.norm(outside)])
         bases.append(np.linalg.qr(directions.T)[0])
-        offsets.append(np.zeros(len(mean)))
+        offsets.append(np.zeros(len(outside)))
     return bases, offsets
+
+
+def mean_outside(component, size, shift=0.0):
+    """What of the mean, moved by `shift`, leaves the directions, and whether noise explains it not.
+
+    A linear subspace has it as one more direction.
+    """
+    directions, mean = component.whole.directions[0].astype(float), component.whole.mean[0, 0]
+    mean = mean + shift
+    outside = mean - directions.T @ (directions @ mean)
+    explained = component.noise * len(mean) / max(size, 1)
+    return outside, np.sum(outside**2) > _OUTSIDE * explained and component.rank < len(mean)
 
 
 def _likeliest(judged, count):

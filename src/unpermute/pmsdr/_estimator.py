@@ -412,7 +412,10 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
 
     def _given(self):
         names = [field.name for field in fields(Given) if field.name != "seed"]
-        return Given(**{name: getattr(self, name) for name in names}, seed=self._seed)
+        given = Given(**{name: getattr(self, name) for name in names}, seed=self._seed)
+        if self.n_subspaces is None and np.ndim(self.rank) > 0:
+            given = replace(given, n_subspaces=len(self.rank))
+        return given
 
     def _stage(self, name):
         """The stage as named; "model": the one that the four stages are best at."""
@@ -423,7 +426,11 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         """Learn the model of clean vectors, and repair the training vectors by it."""
         movable = np.flatnonzero(~has_no_order(X))
         movable = movable[_is_near(X[movable])]
-        given = self._given()
+        given, count = self._given(), None
+        if self.contamination != "auto":
+            count = resolve_contamination(self.contamination, len(X))
+            count = min(count, len(movable) - 1)
+            given = replace(given, contamination=count)
         model, judged = learn_model(X[movable], given, min_confidence=self.min_confidence)
         self._staged, self._model, self._classes = False, model, None
         self.n_exemplars_ = len(X)
@@ -432,10 +439,6 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             self._keep_nothing(X)
         else:
             self._keep_model(model)
-            count = None
-            if self.contamination != "auto":
-                count = resolve_contamination(self.contamination, len(X))
-                count = min(count, len(movable))
             part, proposals = model.enter(
                 X[movable], judged, self.output, self.min_confidence, count=count
             )
@@ -443,9 +446,17 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             if given.asks_for_classes:
                 self._classify_training(X[movable], judged, part, given)
             repaired.enter(movable, part)
+            self._label_others(X, movable, repaired)
         self._keep(repaired)
         self._warn_if_abstained()
         return repaired.X
+
+    def _label_others(self, X, movable, repaired):
+        """Vectors that are not judged belong to the nearest subspace."""
+        others = np.setdiff1d(np.arange(len(X)), movable)
+        if len(others) > 0:
+            distances = distances_as_they_stand(X[others], self.bases_, self.offsets_)
+            repaired.labels[others] = distances.argmin(axis=1)
 
     def _classify_training(self, X, judged, part, given):
         """Find the subspaces that were asked for, and the class of every vector."""
@@ -496,7 +507,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         suspicious = max(report.n_suspicious, flagged)
         if closer is None and suspicious > 0:
             report.reason = (
-                f"{suspicious} vectors may be shuffled, but nothing was changed: of"
+                f"{suspicious} vectors may be shuffled, but none is repaired: of"
                 f" {report.n_trials} clean vectors that were shuffled, only {report.found:.0%} were"
                 " found, too few to tell what repairs are worth."
             )
@@ -530,6 +541,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
                 labels = self._classes.label(X[rows], estimates, flags)
                 self._enter_classes(part, estimates, labels, flags)
             repaired.enter(rows, part)
+        self._label_others(X, movable, repaired)
         return repaired
 
     def _score_by_model(self, X):

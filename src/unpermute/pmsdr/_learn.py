@@ -251,9 +251,9 @@ def fit_union(X, given):
         for name, stage in STAGES.items()
         if isinstance(getattr(given, name), str) and getattr(given, name) == "model"
     }
-    rank = given.rank
-    if given.affine and rank is not None:
-        rank = (np.asarray(rank) + 1).tolist()  # of the linear hulls
+    rank = given.rank if given.n_subspaces is not None else None
+    if rank is not None:  # of the linear hulls, in as many columns as are looked at
+        rank = np.minimum(np.asarray(rank) + given.affine, X.shape[1] - 1).tolist()
     learner = Learner(X, replace(given, **named, affine=False, rank=rank))
     return learner.settle(learner.start()[1])
 

@@ -18,7 +18,7 @@ from unpermute.pmsdr._mixture import SMALLEST, fit_mixture
 from unpermute.pmsdr._model import fit_component, principal_directions
 from unpermute.pmsdr._trials import shuffle
 
-__all__ = ["Graphs", "Partition", "choose_number", "is_better", "paired"]
+__all__ = ["Graphs", "Partition", "choose_number", "is_better"]
 
 # Hold-outs, their share of the vectors and their largest size.
 _SPLITS, _SHARE, _SPLIT_SIZE = 4, 0.2, 60
@@ -73,7 +73,7 @@ def _embedding(graph):
     return np.linalg.eigh(scale[:, None] * graph * scale)[1][:, ::-1]
 
 
-def paired(errors, others):
+def _paired(errors, others):
     """Compare paired errors: mean log ratio, ratio of totals, and their standard errors."""
     floor = 1e-3 * np.median(others) + 1e-300
     logs = np.log(errors + floor) - np.log(others + floor)
@@ -183,6 +183,8 @@ def choose_number(X, labels, patterns, *, most, seed=0, n_jobs=None):
         return None
     first, present = comparison.splits[0], int(labels.max()) + 1
     base = comparison.errors(first, None)
+    if base is None:
+        return None
     best, best_count = 0.0, present
     changes: dict[tuple[int, int], float] = {}
     for count in range(present + 1, most + 1):
@@ -190,7 +192,7 @@ def choose_number(X, labels, patterns, *, most, seed=0, n_jobs=None):
             errors = comparison.errors(first, (count, graph))
             if errors is None:
                 continue
-            change, error, ratio, ratio_error = paired(errors, base)
+            change, error, ratio, ratio_error = _paired(errors, base)
             changes[count, graph] = change
             if change < best - 0.02 and change < -error and ratio < 1 + ratio_error:
                 best, best_count = change, count
@@ -232,17 +234,19 @@ def is_better(X, candidate, present, patterns, *, seed=0, n_jobs=None):
 def _confirm(comparison, candidates):
     """The smallest candidate within one standard error of the best over all hold-outs."""
     base, clear = comparison.everywhere(None), {}
+    if base is None:
+        return None
     for candidate in candidates:
         errors = comparison.everywhere(candidate)
         if errors is not None:
-            change, error, ratio, ratio_error = paired(errors, base)
+            change, error, ratio, ratio_error = _paired(errors, base)
             if change + error < -_WORTH_IT and ratio + ratio_error < 1:
                 clear[candidate] = change, errors
     if not clear:
         return None
     best = min(clear, key=lambda c: clear[c][0])
     for candidate in sorted(clear) if len(clear) > 1 else clear:
-        change, error, ratio, ratio_error = paired(clear[candidate][1], clear[best][1])
+        change, error, ratio, ratio_error = _paired(clear[candidate][1], clear[best][1])
         if change <= max(error, 0.02) and ratio <= 1 + max(ratio_error, 0.02):
             return candidate
     return best

@@ -126,14 +126,17 @@ class Selector:
         clean = self._start(*narrow)
         one = np.zeros(len(clean), dtype=np.int64)
         free = self._settle(*narrow, clean, one, rounds=6)
-        other = self._from_union(*narrow)
-        if other is not None and free is not None and np.mean(other.clean != free.clean) > _DIFFER:
-            again = self._settle(*narrow, other.clean, one, rounds=6)
-            free = _more_likely(free, again)
-        selection = self._better(narrow[1], free, other)
+        others = [self._from_union(*narrow, given) for given in self.given.starts()]
+        for other in others:
+            if other is None or free is None or np.mean(other.clean != free.clean) <= _DIFFER:
+                continue
+            free = _more_likely(free, self._settle(*narrow, other.clean, one, rounds=6))
+        selection = free
+        for other in others:
+            selection = self._better(narrow[1], selection, other)
         if selection is None:
             return None
-        if self.given.n_subspaces is None or selection is free:
+        if selection.rank is None:
             for improve in (self._divide, self._take_back, self._merge):
                 selection = improve(*narrow, selection)
         labels = np.where(
@@ -171,13 +174,12 @@ class Selector:
             clean = selected
         return clean
 
-    def _from_union(self, X, filled):
+    def _from_union(self, X, filled, given):
         """Start from a union of exact subspaces, fitted robustly to vectors that seem clean."""
-        given = self.given
         try:
             union = fit_union(X, given)
         except ValueError:
-            if given.asks_for_classes or not isinstance(given.detector, str):
+            if given.is_explicit:
                 raise  # what was asked for cannot be had
             return None
         labels, missing = union.labels, np.isnan(X)
@@ -188,7 +190,7 @@ class Selector:
         return self._settle(X, filled, labels >= 0, labels, rounds=4, rank=rank)
 
     def _better(self, filled, one, other):
-        """The second selection if it repairs clearly better, has far less noise, or is simpler.
+        """`other` if it repairs clearly better, has far less noise, or is simpler; else `one`.
 
         Where no repair is found under either, repairs tell nothing, but the noise does. Simpler
         is what needs fewer directions in all and makes clean vectors more likely.
@@ -196,15 +198,18 @@ class Selector:
         if one is None or other is None:
             return one or other
         both = one.clean & other.clean
+        if both.sum() < _FEWEST:
+            return _more_likely(one, other)
         change = other.judged.observed[both] - one.judged.observed[both]
-        gained, error = np.mean(change), np.std(change) / np.sqrt(max(len(change), 1))
+        gained, error = np.mean(change), np.std(change) / np.sqrt(len(change))
         if gained > _FAR_MORE_LIKELY * filled.shape[1]:
             return other
         if gained > 2.0 * error and other.n_directions <= one.n_directions:
             return other
         clearly = is_better(
-            filled[both], Partition(other.labels[both], other.rank), Partition(one.labels[both]),
-            self._patterns(other), seed=self.seed, n_jobs=self.n_jobs,
+            filled[both], Partition(other.labels[both], other.rank),
+            Partition(one.labels[both], one.rank), self._patterns(other), seed=self.seed,
+            n_jobs=self.n_jobs,
         )  # fmt: skip
         return other if clearly else one
 
@@ -291,7 +296,9 @@ class Selector:
             if candidate is None:
                 break
             count, graph = candidate
-            graphs = Graphs(filled[clean], fit_component(filled[clean]), seed=self.seed)
+            graphs = Graphs(
+                filled[clean], fit_component(filled[clean]), seed=self.seed, n_jobs=self.n_jobs
+            )
             _, own = fit_mixture(filled[clean], graphs.partitions(count)[graph], rounds=3)
             labels = np.full(len(X), -1)
             labels[clean] = own

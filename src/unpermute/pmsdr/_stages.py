@@ -52,6 +52,18 @@ class Given:
         named = [not isinstance(stage, str) or stage != "model" for stage in named]
         return self.n_subspaces is not None or self.rank is not None or any(named)
 
+    @property
+    def is_explicit(self):
+        """Whether a number of subspaces or a stage was given, which a start must meet."""
+        stages = self.detector, self.clusterer, self.basis, self.classifier
+        named = any(not isinstance(stage, str) or stage != "model" for stage in stages)
+        return self.n_subspaces is not None or named
+
+    def starts(self):
+        """What was given, and nothing given: a wrong number must not spoil the repairs."""
+        plain = Given(contamination=self.contamination, seed=self.seed, n_jobs=self.n_jobs)
+        return [self, plain] if self.is_explicit else [plain]
+
 
 def detect(X, detector, contamination, *, seed, n_jobs):
     """Stage 1: True where a vector is permuted."""
