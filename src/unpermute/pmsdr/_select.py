@@ -39,7 +39,8 @@ _FILLS = 5
 _LESS_LIKELY = 2.0
 # Interquartile ranges beyond the upper quartile from which a value is far out (Tukey).
 _FAR_OUT = 3.0
-# Share of the vectors about which two starts must differ to be compared.
+# Share of the vectors about which two starts must differ to be compared, and that one must leave
+# unexplained for another to be tried.
 _DIFFER = 0.05
 # Nats per entry by which clean vectors are more likely if their noise is e times smaller.
 _FAR_MORE_LIKELY = 1.0
@@ -126,14 +127,17 @@ class Selector:
         clean = self._start(*narrow)
         one = np.zeros(len(clean), dtype=np.int64)
         free = self._settle(*narrow, clean, one, rounds=6)
-        others = [self._from_union(*narrow, given) for given in self.given.starts()]
-        for other in others:
-            if other is None or free is None or np.mean(other.clean != free.clean) <= _DIFFER:
-                continue
-            free = _more_likely(free, self._settle(*narrow, other.clean, one, rounds=6))
         selection = free
-        for other in others:
+        for given in self.given.starts():
+            other = self._from_union(*narrow, given)
+            if other is None:
+                continue
+            if free is not None and np.mean(other.clean != free.clean) > _DIFFER:
+                again = _more_likely(free, self._settle(*narrow, other.clean, one, rounds=6))
+                free, selection = again, again if selection is free else selection
             selection = self._better(narrow[1], selection, other)
+            if selection is other and _unexplained(narrow[0], other) < _DIFFER:
+                break  # nothing is left that another start could explain
         if selection is None:
             return None
         if selection.rank is None:
@@ -368,6 +372,13 @@ class Selector:
 def noise_ratio(judged, X):
     """Logarithm of the noise of every vector as it stands, as a share of its variance."""
     return np.log(judged.noise) - np.log(np.nanvar(X, axis=1) + 1e-300)
+
+
+def _unexplained(X, selection):
+    """Share of the vectors that are neither clean nor like clean ones once they are repaired."""
+    judged = selection.judged
+    after = np.log(judged.noise_after) - np.log(np.nanvar(X, axis=1) + 1e-300)
+    return np.mean(~selection.clean & ~(selection.damaged & (after <= selection.loudest)))
 
 
 def _more_likely(one, other):
