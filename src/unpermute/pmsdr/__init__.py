@@ -1,4 +1,4 @@
-"""PMSDR: the four stages in order, then refinement."""
+"""PMSDR: one model of clean vectors, or the four stages of the paper in order."""
 
 from unpermute.pmsdr._estimator import PMSDR
 

@@ -93,7 +93,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         "recovery".
     clusterer : {"model", "elastic-net", "ssc", "omp"} or object, default="model"
         Stage 2; an object has ``fit_predict(X)`` that returns labels. For the model its clusters
-        are candidates for components, taken if repairs gain from them; `labels_` follow them.
+        are candidates for components, taken if repairs gain from them; `labels_` follow them if
+        `n_subspaces` is given. Of vectors with more than 400 entries stages 1 and 2 see a part.
     basis : {"model", "robust", "irls", "dpcp", "svd"}, default="model"
         How a basis is fitted to a cluster; "robust" is "irls"; "model": to the clean and the
         recovered vectors, by SVD.
@@ -142,6 +143,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     confidence_ : ndarray of shape (n_vectors,)
         Probability that the proposed repair, in the chosen output, is closer to the truth than the
         observed vector, whether or not it is applied; for clean vectors 1 − `damage_probability_`.
+        With "subspace" and a given rank: of the fit before it is projected on its subspace.
         With the four stages: that the relative error of the fit is below 5%, and 1 for clean ones.
     damage_probability_ : ndarray of shape (n_vectors,)
         Probability that the vector is permuted.
@@ -153,8 +155,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     trials_ : TrialReport
         How the confidence was measured; ``print(model.trials_)``. None with the four stages.
     noise_model_ : list of dict
-        Rank, number of clean vectors, noise and its range over the entries of every subspace; empty
-        with the four stages.
+        Rank, number of clean vectors, noise and its range over the entries of every component of
+        the model; empty with the four stages.
     entry_confidence_ : ndarray of shape (n_vectors, n_features)
         Probability that the value in a place is right, up to the noise.
     status_ : ndarray of shape (n_vectors,)
