@@ -311,11 +311,11 @@ def test_bad_input_gets_one_clear_sentence(options, data, message):
 
 @pytest.mark.parametrize("snr_db", [25.0, 40.0])
 def test_blend_is_nearer_than_the_values_it_blends(seed, snr_db):
-    data = make_permuted_subspaces(3, rank=5, snr_db=snr_db, random_state=seed)
+    data = make_permuted_subspaces(3, 60, 40, 4, snr_db=snr_db, random_state=seed)
     errors = {
         output: recovery_error(
             data.X_clean,
-            PMSDR(3, 5, output=output, random_state=0).fit_transform(data.X),
+            PMSDR(3, 4, output=output, random_state=0).fit_transform(data.X),
             mask=data.outlier_mask,
         )
         for output in ("values", "blend")
