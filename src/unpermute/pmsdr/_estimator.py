@@ -477,7 +477,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
 
     def _enter_classes(self, part, estimates, labels, flags):
         part.labels[:] = labels
-        if self.output == "subspace" and flags.any():
+        if self._classes is not None and self.output == "subspace" and flags.any():
             part.X[flags] = self._classes.project(estimates[flags], labels[flags])
 
     def _keep_model(self, model):
