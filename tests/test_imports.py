@@ -39,9 +39,6 @@ HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 # Imports of another package's private modules that are still to be removed.
 STILL_PRIVATE = {
     "cli": {
-        "experiments._page",
-        "experiments._registry",
-        "experiments._run",
         "table._apply",
         "table._csv",
         "table._file_source",

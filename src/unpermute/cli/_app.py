@@ -15,7 +15,7 @@ from unpermute.cli._options import (
     TablePath,
     with_options,
 )
-from unpermute.experiments._registry import NAMES as EXPERIMENTS
+from unpermute.experiments import NAMES as EXPERIMENTS
 
 __all__ = ["app"]
 

@@ -6,9 +6,14 @@ import typer
 from rich.console import Console
 
 from unpermute.cli._progress_bars import draw_progress
-from unpermute.experiments import _registry
-from unpermute.experiments._page import draw_figure, write_page
-from unpermute.experiments._run import run_experiment, write_conditions
+from unpermute.experiments import (
+    NAMES,
+    draw_figure,
+    load,
+    run_experiment,
+    write_conditions,
+    write_page,
+)
 
 __all__ = ["run"]
 
@@ -17,7 +22,7 @@ def run(
     names: list[str], *, quick: bool, data: str | None, output: str, resume: bool, jobs: int
 ) -> None:
     """Run the named experiments, all if none is named; what fails is reported and skipped."""
-    experiments = [_registry.load(name) for name in names or _registry.NAMES]
+    experiments = [load(name) for name in names or NAMES]
     folder = Path(output)
     write_conditions(folder, quick=quick)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -38,7 +43,7 @@ def run(
         n_failed += len(failures)
         draw_figure(experiment, folder)
         # After each, so that the page can be read while the others run.
-        page = write_page(map(_registry.load, _registry.NAMES), folder)
+        page = write_page(map(load, NAMES), folder)
         typer.echo(f"{experiment.name}: {folder / experiment.name}.csv, .png and .svg; {page}")
     if n_failed:
         typer.echo(f"{n_failed} failed; the messages are above. Run again with --resume.", err=True)

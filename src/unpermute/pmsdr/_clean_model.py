@@ -12,9 +12,9 @@ from unpermute.pmsdr._certify import Certifier
 from unpermute.pmsdr._decide import OUTPUTS, Rule, learn_rule
 from unpermute.pmsdr._judge import FULL, Membership, Mixture, judge
 from unpermute.pmsdr._put_back import Repaired
-from unpermute.pmsdr._select import Selector, noise_ratio
+from unpermute.pmsdr._select import Selector
 from unpermute.pmsdr._trial_report import TrialReport, report_trials
-from unpermute.pmsdr._trials import ALL_SHARES, patterns_of, run_trials, scattered
+from unpermute.pmsdr._trials import ALL_SHARES, noise_ratio, patterns_of, run_trials, scattered
 from unpermute.recover import entry_confidence
 
 __all__ = ["FAR_AWAY", "CleanModel", "learn_model", "mean_outside"]

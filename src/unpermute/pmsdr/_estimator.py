@@ -29,6 +29,7 @@ from unpermute._validation import (
 )
 from unpermute.classify import elimination_distances
 from unpermute.numerics.parallel import map_blocks, one_blas_thread
+from unpermute.numerics.permutations import has_no_order
 from unpermute.numerics.subspaces import BASIS_METHODS
 from unpermute.pmsdr._classes import find_classes
 from unpermute.pmsdr._clean_model import FAR_AWAY, learn_model
@@ -36,7 +37,7 @@ from unpermute.pmsdr._distances import distances_as_they_stand, fill_missing
 from unpermute.pmsdr._exemplars import exemplar_count, learn_from_exemplars
 from unpermute.pmsdr._learn import STAGES, Learner, log
 from unpermute.pmsdr._put_back import Repaired, put_back
-from unpermute.pmsdr._stages import CLUSTERERS, Given, has_no_order, own_stage
+from unpermute.pmsdr._stages import CLUSTERERS, Given, own_stage
 from unpermute.pmsdr._trial_report import TrialReport
 from unpermute.recover import RECOVERERS
 

@@ -22,10 +22,10 @@ from unpermute._validation import resolve_contamination
 from unpermute.numerics.certificate import LONG
 from unpermute.numerics.elimination import eliminate, elimination_schedule
 from unpermute.numerics.parallel import map_blocks
+from unpermute.numerics.permutations import has_no_order
 from unpermute.pmsdr._distances import distances_as_they_stand, fill_missing
 from unpermute.pmsdr._learn import ROUNDING, Learned, Learner, log
 from unpermute.pmsdr._refine import Refiner, clean_limit, noise_level, relative_distances
-from unpermute.pmsdr._stages import has_no_order
 from unpermute.recover import recover_everywhere
 
 __all__ = ["exemplar_count", "learn_from_exemplars"]

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from unpermute._validation import check_rank, resolve_contamination
+from unpermute.numerics.permutations import has_no_order
 from unpermute.numerics.subspaces import fit_subspaces
 from unpermute.pmsdr._distances import distances_as_they_stand, fill_missing
 from unpermute.pmsdr._peers import Peers, choose_peers, noise_differs
 from unpermute.pmsdr._refine import Refiner
-from unpermute.pmsdr._stages import cluster, detect, has_no_order, match_ranks, own_stage
+from unpermute.pmsdr._stages import cluster, detect, match_ranks, own_stage
 
 __all__ = ["ROUNDING", "STAGES", "Learned", "Learner", "fit_union", "log"]
 

@@ -17,9 +17,17 @@ from unpermute.pmsdr._learn import fit_union
 from unpermute.pmsdr._mixture import fit_mixture
 from unpermute.pmsdr._model import fit_component, in_place, pad, predicted
 from unpermute.pmsdr._number import Graphs, Partition, choose_number, is_better
-from unpermute.pmsdr._trials import SHARES, Trials, matching_shares, run_trials, scattered, shuffle
+from unpermute.pmsdr._trials import (
+    SHARES,
+    Trials,
+    matching_shares,
+    noise_ratio,
+    run_trials,
+    scattered,
+    shuffle,
+)
 
-__all__ = ["Selection", "Selector", "noise_ratio"]
+__all__ = ["Selection", "Selector"]
 
 logger = logging.getLogger("unpermute")
 
@@ -367,11 +375,6 @@ class Selector:
         if found is None or found.clean[rows].mean() < 0.7:
             return selection
         return found if found.clean.sum() >= selection.clean.sum() else selection
-
-
-def noise_ratio(judged, X):
-    """Logarithm of the noise of every vector as it stands, as a share of its variance."""
-    return np.log(judged.noise) - np.log(np.nanvar(X, axis=1) + 1e-300)
 
 
 def _unexplained(X, selection):

@@ -16,7 +16,7 @@ from unpermute.cluster import (
 from unpermute.detect import SelfRepresentationDetector
 from unpermute.numerics.robust_subspace import unit_rows
 
-__all__ = ["CLUSTERERS", "Given", "cluster", "detect", "has_no_order", "match_ranks", "own_stage"]
+__all__ = ["CLUSTERERS", "Given", "cluster", "detect", "match_ranks", "own_stage"]
 
 CLUSTERERS = {
     "ssc": SparseSubspaceClustering,
@@ -110,13 +110,6 @@ def cluster(X, clusterer, n_subspaces, *, min_size, affine, seed, n_jobs):
     gaps = np.diff(getattr(clusterer, "eigenvalues_", []))
     suggested = 1 + np.argsort(-gaps, kind="stable")[:_SUGGESTIONS]
     return labels, [int(count) for count in suggested if count != labels.max() + 1]
-
-
-def has_no_order(X):
-    """Vectors whose entries are all equal (or missing): no permutation changes them."""
-    smallest = np.where(np.isnan(X), np.inf, X).min(axis=1)
-    largest = np.where(np.isnan(X), -np.inf, X).max(axis=1)
-    return largest <= smallest
 
 
 def own_stage(stage, seed, given=None):

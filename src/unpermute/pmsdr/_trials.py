@@ -17,8 +17,12 @@ __all__ = [
     "Pattern",
     "Trials",
     "matching_shares",
+    "noise_ratio",
     "patterns_of",
     "run_trials",
+    "scattered",
+    "share_weights",
+    "shuffle",
 ]
 
 # Shares of moved entries in trials while nothing is known about the damage.
@@ -179,9 +183,14 @@ def share_weights(judged, Y, trials):
     return weights
 
 
+def noise_ratio(judged, Y):
+    """Logarithm of the noise of every vector as it stands, as a share of its variance."""
+    return np.log(judged.noise) - np.log(np.nanvar(Y, axis=1) + 1e-300)
+
+
 def _symptoms(judged, Y):
     """What tells how many entries of a vector moved."""
-    noise = np.log(judged.noise) - np.log(np.nanvar(Y, axis=1) + 1e-300)
+    noise = noise_ratio(judged, Y)
     gain = np.log1p(np.maximum(judged.gain, 0.0))
     return np.column_stack([noise, gain, judged.share])
 
