@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unpermute.table._apply import listed_changes, plan_moves, written_changes
-from unpermute.table._csv import CsvStyle, CsvTable
-from unpermute.table._file_source import TableError
-from unpermute.table._files import read_table
-from unpermute.table._moves import Moves
+from unpermute.files._changes import listed_changes, plan_moves, written_changes
+from unpermute.files._csv import CsvStyle, CsvTable
+from unpermute.files._moves import Moves
+from unpermute.files._read import read_table
+from unpermute.files._source import TableError
 
 TABLE = b'a,b,c\n1.50,2,"3"\n4, 5,06\n7,8,9\n'
 CHANGES = b"row,column,old,new,moved_from\n0,a,1.50,2,b\n0,b,2,3,c\n0,c,3,1.50,a\n"

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unpermute.table import _csv, _file_arrow
-from unpermute.table._csv import CsvStyle, CsvTable
-from unpermute.table._file_source import TableError, check_columns
-from unpermute.table._file_write import OutputFiles
-from unpermute.table._files import check_output_format, file_format, read_table
-from unpermute.table._moves import Moves
+from unpermute.files import _arrow, _csv
+from unpermute.files._csv import CsvStyle, CsvTable
+from unpermute.files._moves import Moves
+from unpermute.files._read import check_output_format, file_format, read_table
+from unpermute.files._source import TableError, check_columns
+from unpermute.files._write import OutputFiles
 
 ODD = b'\xef\xbb\xbfid,"a ""x""",b\r\n001, 1.50 ,"N/A"\n\n"2\r\nz",007,"x,""y"\r3,=cmd,12"'
 
@@ -374,7 +374,7 @@ def test_arrow_and_parquet_keep_schema_and_metadata(tmp_path, suffix):
 def test_arrow_and_parquet_without_pyarrow(tmp_path, monkeypatch, suffix):
     path = tmp_path / f"t{suffix}"
     _write_arrow(path, _arrow_table())
-    monkeypatch.setattr(_file_arrow, "find_spec", lambda name: None)
+    monkeypatch.setattr(_arrow, "find_spec", lambda name: None)
     raw = _moved(read_table(str(path)), (0, 1, 2, 1), (2, 1, 0, 1))
     moved = _read_arrow(path, raw)
     assert moved.column("x").to_pylist() == [2.5, 4.0, 0.5]

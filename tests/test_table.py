@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from sklearn.datasets import load_breast_cancer, load_wine
 
+from unpermute.files._moves import Moves, move_cells, unfit_moves
 from unpermute.table import audit, repair, scan
-from unpermute.table._moves import Moves, move_cells, unfit_moves
 
 BACKENDS = {"pandas": lambda f: f, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}
 

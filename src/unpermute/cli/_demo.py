@@ -15,10 +15,9 @@ from sklearn.datasets import load_breast_cancer
 from unpermute import __version__
 from unpermute.cli._errors import one_sentence
 from unpermute.cli._progress_bars import draw_progress
+from unpermute.files import OutputFiles, TableError
 from unpermute.report import render_report
 from unpermute.table import TableResult, repair
-from unpermute.table._file_source import TableError
-from unpermute.table._file_write import OutputFiles
 
 __all__ = ["REPORT", "DamagedTable", "DemoSummary", "damage", "run", "summarise"]
 

@@ -14,17 +14,24 @@ from unpermute.cli._errors import one_sentence
 from unpermute.cli._options import Choice, Learning, Reading, Vectors, given, split_names
 from unpermute.cli._progress_bars import draw_progress
 from unpermute.cli._show import Screen, as_json
-from unpermute.table._apply import (
+from unpermute.files import (
     CHANGE_COLUMNS,
+    NA_TEXTS,
+    STDOUT,
+    CsvStyle,
+    Moves,
+    OutputFiles,
+    SourceTable,
+    TableError,
+    check_columns,
+    check_output_format,
+    file_format,
     listed_changes,
     plan_moves,
+    read_table,
+    tells_format,
     written_changes,
 )
-from unpermute.table._csv import NA_TEXTS, CsvStyle
-from unpermute.table._file_source import SourceTable, TableError, check_columns
-from unpermute.table._file_write import STDOUT, OutputFiles
-from unpermute.table._files import check_output_format, file_format, read_table, tells_format
-from unpermute.table._moves import Moves
 
 __all__ = ["Outputs", "run_apply", "run_audit", "run_scan_or_repair"]
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from unpermute.files import cell_texts, unfit_moves
 from unpermute.records import (
     ColumnKind,
     RecordRepairs,
@@ -14,7 +15,6 @@ from unpermute.records import (
     repair_records,
 )
 from unpermute.table._columns import repair_columns
-from unpermute.table._moves import cell_texts, unfit_moves
 from unpermute.table._numbers import check_names, open_frame, read_numbers
 from unpermute.table._result import Changes
 from unpermute.table._structure import Structure

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 import narwhals.stable.v1 as nw
 import numpy as np
 
-__all__ = ["NumericTable", "check_names", "holds_null", "open_frame", "read_numbers"]
+from unpermute.files import holds_null
+
+__all__ = ["NumericTable", "check_names", "open_frame", "read_numbers"]
 
 # Share of the cells of a column that must be numbers.
 _NUMERIC = 0.9
@@ -193,10 +195,3 @@ def _is_whole(values, decimals):
     if decimals is not None:
         whole &= decimals <= 0
     return (observed > 0) & (np.sum(whole, axis=0) >= _WHOLE * observed)
-
-
-def holds_null(series):
-    """Whether the type of a column has a value for missing ones: numpy's integers have none."""
-    native = series.to_native()
-    dtype = getattr(native, "dtype", None)
-    return not (isinstance(dtype, np.dtype) and dtype.kind in "iub")

@@ -5,9 +5,9 @@ import time
 import narwhals.stable.v1 as nw
 import numpy as np
 
+from unpermute.files import move_cells
 from unpermute.table._find import find_in_columns, find_in_records
 from unpermute.table._model import TableModel
-from unpermute.table._moves import move_cells
 from unpermute.table._numbers import check_names, open_frame
 from unpermute.table._options import check_options, listed_names
 from unpermute.table._result import TableResult, changes_frame, vectors_frame

@@ -6,7 +6,7 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from unpermute.table._moves import Moves, cell_texts
+from unpermute.files import Moves, cell_texts
 
 __all__ = ["Changes", "TableResult", "changes_frame", "vectors_frame"]
 

@@ -7,11 +7,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from unpermute.table._csv import CsvStyle, CsvTable
-from unpermute.table._file_arrow import ArrowTable
-from unpermute.table._file_jsonl import JsonLinesTable
-from unpermute.table._file_npy import NpyTable
-from unpermute.table._file_source import SourceTable, TableError
+from unpermute.files._arrow import ArrowTable
+from unpermute.files._csv import CsvStyle, CsvTable
+from unpermute.files._jsonl import JsonLinesTable
+from unpermute.files._npy import NpyTable
+from unpermute.files._source import SourceTable, TableError
 
 __all__ = ["FORMATS", "check_output_format", "file_format", "read_table", "tells_format"]
 
@@ -55,7 +55,7 @@ def read_table(
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from unpermute.table._files import read_table
+    >>> from unpermute.files import read_table
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "a.csv")
     ...     _ = path.write_text("id,x\\n007,1.50\\n008,NA\\n")

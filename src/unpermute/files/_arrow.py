@@ -9,8 +9,8 @@ import narwhals.stable.v1 as nw
 import numpy as np
 import polars as pl
 
-from unpermute.table._file_source import SourceTable, TableError
-from unpermute.table._moves import Moves, cell_texts, move_cells
+from unpermute.files._moves import Moves, cell_texts, move_cells
+from unpermute.files._source import SourceTable, TableError
 
 __all__ = ["ArrowTable"]
 

@@ -14,9 +14,9 @@ import numpy as np
 import polars as pl
 
 from unpermute._progress import report
-from unpermute.table._csv_kernels import copy_with_moves, find_cells, find_records, write_plain
-from unpermute.table._file_source import SourceTable, TableError
-from unpermute.table._moves import Moves
+from unpermute.files._csv_kernels import copy_with_moves, find_cells, find_records, write_plain
+from unpermute.files._moves import Moves
+from unpermute.files._source import SourceTable, TableError
 
 __all__ = ["NA_TEXTS", "CsvStyle", "CsvTable"]
 

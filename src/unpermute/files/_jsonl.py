@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from unpermute._progress import report
-from unpermute.table._file_source import SourceTable, TableError, check_columns
-from unpermute.table._moves import Moves
+from unpermute.files._moves import Moves
+from unpermute.files._source import SourceTable, TableError, check_columns
 
 __all__ = ["JsonLinesTable"]
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from unpermute.table._moves import Moves
+from unpermute.files._moves import Moves
 
 __all__ = ["SourceTable", "TableError", "check_columns"]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unpermute.table._file_source import SourceTable, TableError, check_columns
-from unpermute.table._moves import Moves
+from unpermute.files._moves import Moves
+from unpermute.files._source import SourceTable, TableError, check_columns
 
 __all__ = [
     "CHANGE_COLUMNS",

@@ -8,9 +8,7 @@ from numbers import Integral
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from unpermute.table._numbers import holds_null
-
-__all__ = ["Moves", "cell_texts", "move_cells", "unfit_moves"]
+__all__ = ["Moves", "cell_texts", "holds_null", "move_cells", "unfit_moves"]
 
 
 @dataclass(frozen=True)
@@ -76,6 +74,13 @@ def cell_texts(frame, names, rows, columns):
         values = _values(frame[names[column]][rows[mine].tolist()])
         texts[mine] = [None if v is None or v != v else str(v) for v in values]
     return texts.tolist()
+
+
+def holds_null(series):
+    """Whether the type of a column has a value for missing ones: numpy's integers have none."""
+    native = series.to_native()
+    dtype = getattr(native, "dtype", None)
+    return not (isinstance(dtype, np.dtype) and dtype.kind in "iub")
 
 
 def _pairs(moves):

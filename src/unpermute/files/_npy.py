@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from unpermute.table._file_source import SourceTable, TableError
-from unpermute.table._moves import Moves
+from unpermute.files._moves import Moves
+from unpermute.files._source import SourceTable, TableError
 
 __all__ = ["NpyTable"]
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from unpermute.table._file_source import TableError
+from unpermute.files._source import TableError
 
 __all__ = ["OutputFiles"]
 
@@ -32,7 +32,7 @@ class OutputFiles:
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from unpermute.table._file_write import OutputFiles
+    >>> from unpermute.files import OutputFiles
     >>> with tempfile.TemporaryDirectory() as folder, OutputFiles(force=False) as outputs:
     ...     path = str(Path(folder, "a.csv"))
     ...     outputs.plan(path)
