@@ -251,3 +251,12 @@ def test_assignment_equals_scipy(rng):
     for n in (1, 2, 5, 17):
         cost = rng.normal(size=(n, n))
         np.testing.assert_array_equal(_assign(cost), linear_sum_assignment(cost)[1])
+
+
+def test_long_shifts_are_as_sure_as_short_ones(rng, seed):
+    X = low_rank(rng, 300, 12, rank=3, noise=0.3)
+    Y = X.copy()
+    for r in range(50):
+        Y[r, r % 3 :] = np.roll(X[r, r % 3 :], rng.choice([-1, 1]))
+    result = repair_records(Y, random_state=seed)
+    assert np.mean(np.all(put_back(Y, result)[:50] == X[:50], axis=1)) > 0.9

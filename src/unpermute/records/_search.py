@@ -118,7 +118,8 @@ def _search(record, joint, prior, space, permutation, entries):
             if not (best - stays > prior.suspicious or q > prior.far):
                 return best - stays, best - stays, 1.0
         elif value > stays + 1e-9 and (value > best + 1e-9 or _apart(trial, permutation) == 0):
-            best, q = value, _dot(state.z, state.g)
+            # The same rotation found by a placement has the smaller prior of any permutation.
+            best, q = max(best, value), _dot(state.z, state.g)
             _copy(around, around_best)
             # An assignment to a slice would take numba seconds to compile.
             for j in range(p):
@@ -332,7 +333,8 @@ def _weigh(x, permutation, best, stays, around, around_own, turns, entries):
             weight = np.exp(turns[turn, start] - top)
             if weight > 1e-12:
                 _rotate(state, -(start + 1) if turn else start + 1)
-                if not (moves and _apart(state, permutation) <= 2):
+                # One that is next to the answer counts as an exchange and as a shifted tail.
+                if not (moves and _apart(state, permutation) == 0):
                     changed += weight
                     same += _miss(x, state, answer, weight, wrong)
     total = changed + np.exp(stays - top)
