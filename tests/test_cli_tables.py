@@ -419,7 +419,7 @@ def test_bad_tables_are_refused(tmp_path, command, name, content, said):
         (["--reference", "none.csv"], "none.csv cannot be read"),
         (["--model", "none.joblib"], "none.joblib cannot be read"),
         (["--delimiter", "::"], "delimiter must be one ASCII character"),
-        (["--encoding", "klingon"], "encoding 'klingon' is not known"),
+        (["--encoding", "klingon"], "encoding 'klingon' is not the name of an encoding"),
         (["--changes", "none/c.csv"], "there is no directory"),
         (["--changes", "-", "--json"], "cannot both go to standard output"),
     ],

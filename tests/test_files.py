@@ -240,7 +240,7 @@ def test_many_columns():
         ("a,b\n1,2\n".encode("utf-16"), {}, "perhaps in utf-16"),
         (b"\xff,b\n", {"encoding": "ascii"}, "not text in utf-8"),
         (b"a,\x81\n", {"encoding": "cp1252"}, "not text in cp1252"),
-        (b"a,b\n", {"encoding": "klingon"}, "encoding 'klingon' is not known"),
+        (b"a,b\n", {"encoding": "klingon"}, "encoding 'klingon' is not the name"),
         (bytes(range(1, 128)).replace(b'"', b""), {"delimiter": "a"}, "fields"),
         (b"a,b\n", {"delimiter": "::"}, "delimiter must be one ASCII character"),
         (b"a,b\n", {"decimal": "'"}, "decimal must be '.' or ','"),

@@ -7,11 +7,15 @@ Rows are vectors. The one-line entry is :class:`unpermute.PMSDR`; its four stage
 
 from typing import TYPE_CHECKING
 
+from unpermute._kernel_cache import ensure_kernel_cache
+
 __version__ = "0.1.0.dev0"
 __all__ = ["PMSDR", "__version__"]
 
 if TYPE_CHECKING:
     from unpermute.pmsdr import PMSDR
+
+ensure_kernel_cache()
 
 
 def __getattr__(name):

@@ -4,23 +4,38 @@ Nothing here imports numpy, scikit-learn or numba before a command needs them, s
 ``unpermute --help`` answers at once.
 """
 
+import contextlib
 import os
+import signal
 import sys
 from importlib.util import find_spec
+
+from unpermute.cli._limits import memory_limit, run_under
 
 __all__ = ["main"]
 
 
 def main() -> None:
     """Run the command; say in one sentence what is missing if its extras are not installed."""
+    _keep_closed_streams_closed()
+    if sys.stdout is None:
+        _stop("unpermute cannot write its output: standard output is closed.")
     missing = [name for name in ("typer", "rich") if find_spec(name) is None]
     if missing:
-        print(
-            f'The command needs {" and ".join(missing)}: pip install "unpermute[cli]"',
-            file=sys.stderr,
-        )
-        sys.exit(2)
+        _stop(f'The command needs {" and ".join(missing)}: pip install "unpermute[cli]"')
+    # What a terminal cannot show is printed as an escape, not as a traceback.
+    with contextlib.suppress(AttributeError):
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    # As an interrupt does, so that files written aside are removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    limit = memory_limit()
+    if limit is None:
+        _run()
+    else:
+        sys.exit(run_under(limit, _run))
 
+
+def _run() -> None:
     from unpermute.cli._app import app
 
     try:
@@ -29,8 +44,36 @@ def main() -> None:
         finally:
             # Now, not when the interpreter ends: a full disk is often noticed only here.
             sys.stdout.flush()
+    except SystemExit as stop:
+        # Click ends with 1 if nobody reads on, which means "found" here.
+        if isinstance(stop.__context__, BrokenPipeError):
+            _forget_output()
+            sys.exit(0)
+        raise
+    except BrokenPipeError as error:
+        _forget_output()
+        sys.exit(error.__context__.code if isinstance(error.__context__, SystemExit) else 0)
     except OSError as error:
-        # What could not be written must not be tried again at the end, with a traceback.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(f"unpermute cannot write its output: {error.strerror}.", file=sys.stderr)
-        sys.exit(2)
+        if error.errno is None:  # raised by a library, not by the system
+            raise
+        _forget_output()
+        _stop(f"unpermute cannot write its output: {error.strerror}.")
+
+
+def _keep_closed_streams_closed():
+    """Fill the places of closed standard streams, so that no file of ours is taken for one."""
+    while (place := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(place)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+
+
+def _forget_output():
+    # What could not be written must not be tried again at the end, with a traceback.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _stop(sentence: str) -> None:
+    print(sentence, file=sys.stderr)
+    sys.exit(2)

@@ -13,6 +13,7 @@ from unpermute.cli._options import (
     Learning,
     Reading,
     TablePath,
+    refuse_zero,
     with_options,
 )
 from unpermute.experiments import NAMES as EXPERIMENTS
@@ -103,7 +104,9 @@ def paper(
     resume: Annotated[
         bool, typer.Option("--resume", metavar="", help="Keep what an earlier run finished.")
     ] = False,
-    jobs: Annotated[int, typer.Option(metavar="N", help="Processes; -1: one per core.")] = -1,
+    jobs: Annotated[
+        int, typer.Option(metavar="N", callback=refuse_zero, help="Processes; -1: one per core.")
+    ] = -1,
 ) -> None:
     """Run the paper's experiments again, beside their published figures: CSV, pictures, a page.
 

@@ -25,9 +25,15 @@ def one_sentence() -> Iterator[None]:
     except ValueError as error:
         # The whole message on one line, whoever wrote it.
         _say(" ".join(str(error).split()))
-    except (typer.Exit, typer.Abort, OSError):
+    except (typer.Exit, typer.Abort):
         raise
+    except RecursionError:
+        _say("Something in the input is nested too deeply to be read.")
     except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            if error.filename is None:  # standard output, which `main` looks after
+                raise
+            _say(f"{error.filename}: {error.strerror}.")
         # A bug. Exit code 1 would mean that something was found.
         traceback.print_exc()
         raise typer.Exit(_BUG) from error

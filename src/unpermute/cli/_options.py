@@ -23,6 +23,7 @@ __all__ = [
     "TablePath",
     "Vectors",
     "given",
+    "refuse_zero",
     "split_names",
     "with_options",
 ]
@@ -58,6 +59,13 @@ Json = Annotated[
     bool, typer.Option("--json", metavar="", help="Print one JSON object and nothing else.")
 ]
 Force = Annotated[bool, typer.Option("--force", metavar="", help="Replace files that exist.")]
+
+
+def refuse_zero(jobs: int | None) -> int | None:
+    """Refuse a number of jobs that means nothing."""
+    if jobs == 0:
+        raise typer.BadParameter("0 is not allowed: give 1 or more, or -1 for one per core.")
+    return jobs
 
 
 def _option(*names: str, panel: str, help: str, **more: Any) -> Any:
@@ -205,7 +213,12 @@ class Learning:
     ] = 0
     jobs: Annotated[
         int | None,
-        _option(panel=_LEARNING, metavar="N", help="Threads; the answer does not depend on them."),
+        _option(
+            panel=_LEARNING,
+            metavar="N",
+            callback=refuse_zero,
+            help="Threads, -1 for one per core; the answer does not depend on them.",
+        ),
     ] = None
 
 

@@ -3,6 +3,7 @@
 import io
 import mmap
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 import narwhals.stable.v1 as nw
@@ -87,17 +88,34 @@ class ArrowTable(SourceTable):
         import pyarrow.parquet as pq
 
         source = pa.BufferReader(self._raw)
-        if self._format == "parquet":
-            file = pq.ParquetFile(source)
-            compression = _compression(file)
-            table = _replaced(file.read(), changed)
-            pq.write_table(table, sink, compression=compression)
-            return
-        reader = (pa.ipc.open_stream if self._is_stream else pa.ipc.open_file)(source)
-        table = _replaced(reader.read_all(), changed)
-        write = pa.ipc.new_stream if self._is_stream else pa.ipc.new_file
-        with write(sink, table.schema) as writer:
-            writer.write_table(table)
+        compression = "none"
+        with self._sentence("be read by pyarrow, although polars can read it"):
+            if self._format == "parquet":
+                file = pq.ParquetFile(source)
+                compression, table = _compression(file), file.read()
+            else:
+                table = (pa.ipc.open_stream if self._is_stream else pa.ipc.open_file)(
+                    source
+                ).read_all()
+        with self._sentence("be written with these values moved"):
+            table = _replaced(table, changed)
+            if self._format == "parquet":
+                pq.write_table(table, sink, compression=compression)
+                return
+            write = pa.ipc.new_stream if self._is_stream else pa.ipc.new_file
+            with write(sink, table.schema) as writer:
+                writer.write_table(table)
+
+    @contextmanager
+    def _sentence(self, task):
+        """Turn errors of pyarrow, which are of many kinds, into a sentence."""
+        import pyarrow as pa
+
+        try:
+            yield
+        except (pa.ArrowException, OSError) as error:
+            reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
+            raise TableError(f"{self.name} cannot {task}: {reason}.") from None
 
 
 def _moved(frame, moves, name):

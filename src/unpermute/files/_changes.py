@@ -31,6 +31,7 @@ _YES, _NO = ("yes", "y", "true", "1", "x"), ("no", "n", "false", "0", "")
 _PROBABILITIES = ("damaged", "confidence")
 _NEEDED = ("row", "column", "old", "new", "moved_from")
 _BATCH_LINES = 100_000
+_MOST_DIGITS = 18
 _SPECIAL = re.compile(r'[",\r\n]')
 
 
@@ -216,9 +217,11 @@ def _row_numbers(source, listed, texts):
     for k, text in enumerate(texts):
         if not _is_number(text):
             listed.refuse(k, f"{text!r} is no row number.")
-        if int(text) >= source.n_rows:
+        # Python refuses to read numbers of thousands of digits.
+        if len(text) > _MOST_DIGITS or int(text) >= source.n_rows:
+            shown = text if len(text) <= _MOST_DIGITS else f"{text[:_MOST_DIGITS]}…"
             last = source.n_rows - 1
-            listed.refuse(k, f"{source.name} has no row {text}; its rows are 0 to {last}.")
+            listed.refuse(k, f"{source.name} has no row {shown}; its rows are 0 to {last}.")
     return np.array([int(text) for text in texts], dtype=np.int64)
 
 

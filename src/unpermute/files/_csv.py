@@ -250,8 +250,12 @@ def _as_utf8(raw, encoding, name):
     """Return the file in UTF-8, and the codec to write it with (None: it is UTF-8 itself)."""
     try:
         codec = codecs.lookup(encoding).name
-    except LookupError:
-        raise TableError(f"encoding {encoding!r} is not known.") from None
+        "".encode(codec)  # refused by codecs that are not for text, such as hex
+    except (LookupError, ValueError):
+        raise TableError(
+            f"encoding {encoding!r} is not the name of an encoding of text, such as utf-8,"
+            " latin-1 or cp1252."
+        ) from None
     if codec in ("utf-8", "utf-8-sig", "ascii"):
         _check_utf8(raw, name)
         return raw, None
@@ -262,10 +266,10 @@ def _as_utf8(raw, encoding, name):
     content = bytes(raw)
     try:
         text = content.decode(codec)
-        utf8 = text.encode()
+        utf8, again = text.encode(), text.encode(codec)
     except UnicodeError as error:
         raise TableError(f"{name} is not text in {encoding}: {error}.") from None
-    if text.encode(codec) != content:
+    if again != content:
         raise TableError(f"{name} cannot be written in {encoding} byte for byte as it was read.")
     _refuse_zero_bytes(utf8, name)
     return utf8, codec

@@ -53,7 +53,7 @@ class JsonLinesTable(SourceTable):
         """Return values as they stand in the file; strings without their quotes."""
         names = self.columns
         cells = zip(rows.tolist(), columns.tolist(), strict=True)
-        return [_plain(self._record(row).get(names[column])) or "" for row, column in cells]
+        return [self._record(row).get(names[column]) or "" for row, column in cells]
 
     def with_moves(self, moves: Moves) -> Iterator[bytes | memoryview]:
         """Yield the file, piece by piece, with the texts of values moved."""
@@ -80,7 +80,7 @@ class JsonLinesTable(SourceTable):
             records = [self._record(row) for row in range(first, last)]
             for record in records:
                 names.update(dict.fromkeys(record))
-            cells = {name: [_plain(record.get(name)) for record in records] for name in names}
+            cells = {name: [record.get(name) for record in records] for name in names}
             parts.append(pl.DataFrame(cells, schema=dict.fromkeys(names, pl.String)))
             report("read", last, self.n_rows)
         frame = pl.concat(parts, how="diagonal")
@@ -98,11 +98,20 @@ class JsonLinesTable(SourceTable):
     def _record(self, row):
         try:
             record = _DECODER.decode(self._text(row).removeprefix("\ufeff"))
+            return {_whole(name): _plain(value) for name, value in record.items()}
         except json.JSONDecodeError as error:
             raise TableError(f"{self.name}, line {self.line(row)}: {error}.") from None
-        if not isinstance(record, dict):
-            raise TableError(f"{self.name}, line {self.line(row)}: not an object with keys.")
-        return record
+        except RecursionError:
+            raise TableError(f"{self.name}, line {self.line(row)}: nested too deeply.") from None
+        except UnicodeEncodeError:
+            raise TableError(
+                f"{self.name}, line {self.line(row)}: half of a character (a lone surrogate), which"
+                " no text may hold."
+            ) from None
+        except AttributeError:
+            raise TableError(
+                f"{self.name}, line {self.line(row)}: not an object with keys."
+            ) from None
 
     def _value_span(self, row, name):
         """Return where in the file the value of a key stands."""
@@ -139,5 +148,11 @@ def _after_space(text, position):
 def _plain(value):
     """Return a value as text, None if there is none; numbers keep the digits they were given."""
     if value is None or isinstance(value, str):
-        return value or None
-    return json.dumps(value, ensure_ascii=False)
+        return _whole(value) if value else None
+    return _whole(json.dumps(value, ensure_ascii=False))
+
+
+def _whole(text):
+    """Return a text, unless it holds half of a character, as JSON can write it."""
+    text.encode()
+    return text

@@ -114,10 +114,12 @@ def check_output_format(path: str, format: str) -> None:
 
 def _read_raw(path, name):
     """Return the bytes of a file, mapped if it is one, read if it is a pipe."""
-    if path == "-":
-        return sys.stdin.buffer.read()
-    size = _check_path(path, name)
+    if path == "-" and sys.stdin is None:
+        raise TableError("standard input is closed; name a file, or send a table through a pipe.")
     try:
+        if path == "-":
+            return sys.stdin.buffer.read()
+        size = _check_path(path, name)
         with open(path, "rb") as file:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else file.read()
     except OSError as error:

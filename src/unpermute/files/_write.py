@@ -2,14 +2,23 @@
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import stat
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
+from typing import BinaryIO
 
 from unpermute.files._source import TableError
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 __all__ = ["OutputFiles"]
 
@@ -47,7 +56,8 @@ class OutputFiles:
         self._force = force
         self._inputs = {os.path.realpath(path) for path in inputs if path != STDOUT}
         self._planned: set[str] = set()
-        self._staged: list[tuple[str, str]] = []
+        # Files written aside, open until they are in place, and where that is.
+        self._staged: list[tuple[BinaryIO, str]] = []
 
     def __enter__(self) -> "OutputFiles":
         return self
@@ -55,7 +65,9 @@ class OutputFiles:
     def __exit__(self, *_) -> None:
         for aside, _target in self._staged:
             with contextlib.suppress(OSError):
-                os.unlink(aside)
+                aside.close()
+                os.unlink(aside.name)
+        self._staged.clear()
 
     def plan(self, path: str) -> None:
         """Refuse a file that could not be written, before any work is done for it."""
@@ -97,23 +109,47 @@ class OutputFiles:
         """Put everything that was written aside in its place."""
         while self._staged:
             aside, target = self._staged[0]
+            aside.close()
             try:
-                os.replace(aside, target)
+                os.replace(aside.name, target)
             except OSError as error:
                 raise TableError(f"{target} cannot be written: {error.strerror}.") from error
             del self._staged[0]
 
     def _write_aside(self, target, pieces):
         path = Path(target)
-        aside = str(path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}.part"))
+        _remove_remains(path)
+        aside = path.with_name(f"{_prefix(path)}{secrets.token_hex(6)}.part")
         # "x" creates the file with the permissions that new files get here.
-        with open(aside, "xb") as file:
-            self._staged.append((aside, target))
-            file.writelines(pieces)
-            file.flush()
-            os.fsync(file.fileno())
+        file = open(aside, "xb")  # noqa: SIM115
+        self._staged.append((file, target))
+        with contextlib.suppress(OSError):  # not every file system knows locks
+            _lock(file)
+        file.writelines(pieces)
+        file.flush()
+        os.fsync(file.fileno())
         if path.exists():
             shutil.copymode(target, aside)
+
+
+def _prefix(path):
+    return f".{path.name[:200]}."
+
+
+def _remove_remains(path):
+    """Remove what a run that was killed has left of this file; whoever still writes has a lock."""
+    for remains in path.parent.iterdir() if fcntl is not None else ():
+        name = remains.name.removeprefix(_prefix(path))
+        if name != remains.name and re.fullmatch(r"[0-9a-f]{12}\.part", name):
+            with contextlib.suppress(OSError), open(remains, "rb") as file:
+                _lock(file)
+                remains.unlink()
+
+
+def _lock(file):
+    """Lock a file until it is closed, or raise OSError if another process has done so."""
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _target(path):
