@@ -84,7 +84,7 @@ def repaired(tmp_path_factory, damaged):
     """One repair with everything that it can write."""
     folder = tmp_path_factory.mktemp("repaired")
     (folder / "t.csv").write_bytes(damaged.encode())
-    names = {"-o": "out.csv", "--changes": "changes.csv", "--save-model": "model.joblib"}
+    names = {"-o": "out.csv", "--changes": "changes.csv", "--save-model": "learned.model"}
     options = [word for name, path in names.items() for word in (name, folder / path)]
     result = _run("repair", folder / "t.csv", "--id", "id", *options)
     assert result.exit_code == 0, result.output
@@ -254,7 +254,7 @@ def test_a_kept_model_repairs_other_tables(repaired, tmp_path):
     right = _text(columns)
     columns[0][5], columns[4][5] = columns[4][5], columns[0][5]
     (tmp_path / "new.csv").write_bytes(_text(columns).encode())
-    model = repaired.folder / "model.joblib"
+    model = repaired.folder / "learned.model"
     result = _run("repair", tmp_path / "new.csv", "--model", model, "-o", tmp_path / "out.csv")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "out.csv").read_bytes().decode() == right
@@ -417,7 +417,7 @@ def test_bad_tables_are_refused(tmp_path, command, name, content, said):
         (["--groups", "zz"], "no column 'zz'"),
         (["--vectors", "columns", "--groups", "a,b;zz"], "no column 'zz'"),
         (["--reference", "none.csv"], "none.csv cannot be read"),
-        (["--model", "none.joblib"], "none.joblib cannot be read"),
+        (["--model", "none.model"], "none.model cannot be read"),
         (["--delimiter", "::"], "delimiter must be one ASCII character"),
         (["--encoding", "klingon"], "encoding 'klingon' is not the name of an encoding"),
         (["--changes", "none/c.csv"], "there is no directory"),

@@ -289,8 +289,8 @@ def test_a_learned_table_judges_few_records(rng, tmp_path):
     damaged = swap(few, [3], "name", "code")
     pd.testing.assert_frame_equal(model.repair(damaged).frame, few)
     assert model.scan(few).summary["n_repaired"] == 0
-    model.save(tmp_path / "model.joblib")
-    assert (tmp_path / "model.joblib").stat().st_size > 0
+    model.save(tmp_path / "learned.model")
+    assert (tmp_path / "learned.model").stat().st_size > 0
 
 
 @settings(max_examples=15, deadline=None)

@@ -32,8 +32,7 @@ _Model = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Use what was learned before instead of learning. Loading such a file can run code:"
-        " take none from people you do not trust.",
+        help="Use a model that --save-model has written, instead of learning one from the table.",
     ),
 ]
 _Changes = Annotated[
@@ -176,7 +175,8 @@ def repair(
         str | None, typer.Option(metavar="FILE", help="Write a report in HTML.")
     ] = None,
     save_model: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Keep what was learned, for --model.")
+        str | None,
+        typer.Option(metavar="FILE", help="Write the learned model, for --model."),
     ] = None,
     model: _Model = None,
     fail_on_found: _FailOnFound = False,
@@ -191,7 +191,7 @@ def repair(
 
         unpermute repair patients.csv
         unpermute repair patients.csv -o repaired.csv --changes changes.csv --report report.html
-        unpermute repair new.csv --model learned.joblib -o - | less
+        unpermute repair new.csv --model learned.model -o - | less
 
     Exits with 0 when done, 1 if --fail-on-found is given and something was found, 2 for bad input.
     """

@@ -193,7 +193,7 @@ def _write(files, outputs, source, result, moves, command_line):
     if outputs.report is not None:
         files.write(outputs.report, [_report(result, source.name, command_line)])
     if outputs.model is not None:
-        files.write(outputs.model, [_pickled(result)])
+        files.write(outputs.model, [_kept(result)])
     files.commit()
 
 
@@ -304,7 +304,7 @@ def _report(result, name, command_line):
     return render_report(result, source_name=name, settings=settings).encode()
 
 
-def _pickled(result) -> bytes:
+def _kept(result) -> bytes:
     if result.model is None:
         raise TableError("--save-model: only records (--vectors rows) have a model to keep.")
     sink = io.BytesIO()
@@ -314,27 +314,17 @@ def _pickled(result) -> bytes:
 
 def _model_options(path, source, options):
     """Return a kept model, and the columns that it was learned from."""
-    kept = _unpickled(path)
-    columns = kept["columns"]
+    from unpermute.table import TableModel
+
+    try:
+        kept = TableModel.load(path)
+    except OSError as error:
+        raise TableError(f"{path} cannot be read: {error.strerror}.") from None
+    columns = kept.names
     if options["columns"] not in (None, columns) or set(options["exclude"] or ()) & set(columns):
         raise TableError(
             f"{path} was learned from the columns {', '.join(columns)}; leave out --columns and"
             " --exclude, or name just these."
         )
     check_columns(columns, source)
-    return {"model": kept["model"], "columns": columns, "exclude": None}
-
-
-def _unpickled(path):
-    import joblib
-
-    try:
-        kept = joblib.load(path)
-    except OSError as error:
-        raise TableError(f"{path} cannot be read: {error.strerror or error}.") from None
-    except Exception:
-        # Unpickling what is no pickle, or one of another version, fails in every possible way.
-        kept = None
-    if not isinstance(kept, dict) or "unpermute" not in kept:
-        raise TableError(f"{path} is not a model that --save-model has written.")
-    return kept
+    return {"model": kept, "columns": columns, "exclude": None}

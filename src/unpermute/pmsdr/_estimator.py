@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import fields, replace
-from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -445,7 +444,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             part, proposals = model.enter(
                 X[movable], judged, self.output, self.min_confidence, count=count
             )
-            self._proposals = SimpleNamespace(**proposals | {"rows": movable[proposals["rows"]]})
+            self._proposals = proposals | {"rows": movable[proposals["rows"]]}
             if given.asks_for_classes:
                 self._classify_training(X[movable], judged, part, given)
             repaired.enter(movable, part)

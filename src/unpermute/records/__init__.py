@@ -3,11 +3,18 @@
 from unpermute.records._causes import ANOTHER_ORDER, PERMUTED, RUN, SHIFTED, SWAPPED, name_causes
 from unpermute.records._cells import Cells, number_cells
 from unpermute.records._explain import explain
+from unpermute.records._joint import JointModel, Score
+from unpermute.records._model import RecordModel
+from unpermute.records._prior import MovePrior
 from unpermute.records._read import ColumnKind, describe_columns, read_cells
 from unpermute.records._repair import KnownRecords, RecordRepairs, learn_records, repair_records
+from unpermute.records._smooth import Smooth
+from unpermute.records._text import TextModel
+from unpermute.records._values import ValueModel
 
 __all__ = [
     "ANOTHER_ORDER",
+    "MODEL_PARTS",
     "PERMUTED",
     "RUN",
     "SHIFTED",
@@ -16,6 +23,7 @@ __all__ = [
     "ColumnKind",
     "KnownRecords",
     "RecordRepairs",
+    "Score",
     "describe_columns",
     "explain",
     "learn_records",
@@ -24,3 +32,8 @@ __all__ = [
     "read_cells",
     "repair_records",
 ]
+
+# What a learned model consists of: the classes that a model in a file may hold.
+MODEL_PARTS = (
+    KnownRecords, RecordModel, ValueModel, Smooth, TextModel, JointModel, Score, MovePrior, Cells,
+)  # fmt: skip

@@ -1,11 +1,11 @@
 """What was learned about the columns of a table, to be used for others."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import joblib
-
 from unpermute.records import KnownRecords
+from unpermute.table._model_file import read_model, write_model
 
 __all__ = ["TableModel"]
 
@@ -38,8 +38,14 @@ class TableModel:
         return repair(frame, model=self, **options)
 
     def save(self, path) -> None:
-        """Write the model to a file that ``unpermute scan --model`` and joblib can read."""
-        from unpermute import __version__
+        """Write the model to a file, for :meth:`load` and for ``unpermute scan --model``."""
+        content = write_model(self.names, self.known)
+        if hasattr(path, "write"):
+            path.write(content)
+        else:
+            Path(path).write_bytes(content)
 
-        kept = {"unpermute": __version__, "columns": self.names, "model": self}
-        joblib.dump(kept, path, compress=3)
+    @classmethod
+    def load(cls, path) -> "TableModel":
+        """Read a model that :meth:`save` has written; loading runs nothing that the file holds."""
+        return cls(*read_model(Path(path).read_bytes(), str(path)))
