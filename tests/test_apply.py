@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unpermute.files import CsvStyle
 from unpermute.files._changes import listed_changes, plan_moves, written_changes
-from unpermute.files._csv import CsvStyle, CsvTable
+from unpermute.files._csv import CsvTable
 from unpermute.files._moves import Moves
 from unpermute.files._read import read_table
 from unpermute.files._source import TableError

@@ -384,7 +384,7 @@ def test_audit_says_how_much_can_be_undone(table, clean):
         ("t.csv", b"a,b\n", "has no rows"),
         ("t.csv", b"a,b\n1,2\n", "has one row"),
         ("t.csv", b"a,b,a\n1,2,3\n4,5,6\n", "two columns called 'a'"),
-        ("t.csv", b"a,b\n1,2\n3\n", "line 3"),
+        ("t.csv", b"a,b\n1,2\n3\n4\n", "line 3"),
         ("t.csv", b"\x89PNG\r\n\x1a\n\0", "not a table in text"),
         ("t.parquet", b"PAR1", "not a complete Parquet file"),
         ("t.npy", b"\x93NUMPY", "not a NumPy file"),

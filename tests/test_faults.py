@@ -333,7 +333,7 @@ def test_a_read_only_installation_without_a_home_works(tmp_path, temporary):
         "import unpermute;"
         f"assert unpermute.__file__.startswith({str(site)!r});"
         "import numpy as np; from unpermute.files._csv_kernels import find_records;"
-        "print(find_records(np.frombuffer(b'a,b', dtype=np.uint8), 0, 44)[1])"
+        "print(find_records(np.frombuffer(b'a,b', dtype=np.uint8), 0, 44)[1][0])"
     )
     result = subprocess.run(
         [sys.executable, "-c", code], env=env, cwd="/", capture_output=True, text=True,

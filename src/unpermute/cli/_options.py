@@ -49,6 +49,8 @@ class Format(StrEnum):
     arrow = "arrow"
     npy = "npy"
     jsonl = "jsonl"
+    json = "json"
+    xlsx = "xlsx"
 
 
 TablePath = Annotated[
@@ -84,14 +86,19 @@ class Reading:
         _option(panel=_READING, metavar="CHAR", help="Between fields (tab for tabs); guessed."),
     ] = None
     decimal: Annotated[
-        str, _option(panel=_READING, metavar="CHAR", help="Decimal mark: a point or a comma.")
-    ] = "."
+        str | None,
+        _option(
+            panel=_READING,
+            metavar="CHAR",
+            help="Decimal mark, a point or a comma (default: as the cells of each column show).",
+        ),
+    ] = None
     thousands: Annotated[
         str | None,
         _option(
             panel=_READING,
             metavar="CHAR",
-            help="Between groups of three digits; a point if the decimal mark is a comma.",
+            help="Character between groups of three digits (default: as the cells show).",
         ),
     ] = None
     encoding: Annotated[
@@ -103,6 +110,23 @@ class Reading:
             panel=_READING,
             metavar="TEXTS",
             help="Texts that mean no value, besides the empty one; replaces NA, N/A, NaN, null, ….",
+        ),
+    ] = None
+    sheet: Annotated[
+        str | None,
+        _option(
+            panel=_READING,
+            metavar="NAME",
+            help="Sheet of a workbook, by name or number (default: the first).",
+        ),
+    ] = None
+    skip_lines: Annotated[
+        int | None,
+        _option(
+            panel=_READING,
+            metavar="N",
+            min=0,
+            help="Lines before the header that are no part of the table (default: found).",
         ),
     ] = None
     no_header: Annotated[

@@ -3,7 +3,6 @@
 import json
 import math
 import shlex
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -11,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unpermute import __version__
+from unpermute.files import split_suffix
 
 __all__ = ["Screen", "as_json"]
 
@@ -49,6 +49,11 @@ class Screen:
 
     def __init__(self, *, stderr: bool = False):
         self._console = Console(stderr=stderr, highlight=False)
+
+    def assumed(self, notes: list[str]) -> None:
+        """Show what was assumed about the file."""
+        for note in notes:
+            self._print(note, style="dim")
 
     def scanned(self, result, table: str, options: list[str], lines=None) -> None:
         """Show what a scan found, and how to go on; `lines` of the file where records start."""
@@ -226,8 +231,8 @@ def _vector_table(rows):
 def _stem(table):
     if table == "-":
         return "table", ".csv"
-    path = Path(table)
-    return str(path.with_suffix("")), path.suffix
+    stem, *suffixes = split_suffix(table)
+    return stem, "".join(suffixes)
 
 
 def _with_lines(rows, lines):

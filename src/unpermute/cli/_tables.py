@@ -29,6 +29,7 @@ from unpermute.files import (
     listed_changes,
     plan_moves,
     read_table,
+    repaired_as,
     tells_format,
     written_changes,
 )
@@ -81,25 +82,27 @@ def run_scan_or_repair(
     """
     with one_sentence():
         if outputs.table is not None:
-            check_output_format(outputs.table, file_format(table, _format(reading)))
+            check_output_format(outputs.table, table, file_format(table, _format(reading)))
         words = [*given(reading, choice, learning), *(["--model", model] if model else [])]
         inputs = [table, choice.reference, model]
         with outputs.planned(force=force, inputs=inputs, json=json) as files:
             source, result = _search(command, table, reading, choice, learning, model)
-            moves = _moves(source, result)
+            moves, lines = _moves(source, result), _lines_of(source)
             command_line = shlex.join(["unpermute", "repair", table, *words])
             _write(files, outputs, source, result, moves, command_line)
         if json:
             changes = _as_dicts(_listed(source, moves, result))
             written = asdict(outputs)
-            lines = source.lines
-            print(as_json(command, table, result, lines=lines, changes=changes, written=written))
-        elif command == "scan":
-            Screen(stderr=outputs.use_stdout).scanned(result, table, words, source.lines)
-            Screen(stderr=outputs.use_stdout).asked(result, table, words, source.lines)
+            more = {"changes": changes, "written": written, "assumed": source.notes}
+            print(as_json(command, table, result, lines=lines, **more))
         else:
-            Screen(stderr=outputs.use_stdout).repaired(result, table, outputs, source.lines)
-            Screen(stderr=outputs.use_stdout).asked(result, table, words, source.lines)
+            screen = Screen(stderr=outputs.use_stdout)
+            screen.assumed(source.notes)
+            if command == "scan":
+                screen.scanned(result, table, words, lines)
+            else:
+                screen.repaired(result, table, outputs, lines)
+            screen.asked(result, table, words, lines)
     if fail_on_found and result.summary["n_suspicious"]:
         raise typer.Exit(1)
 
@@ -118,13 +121,13 @@ def run_apply(
     outputs = Outputs(table=output)
     with one_sentence():
         if output is not None:
-            check_output_format(output, file_format(table, _format(reading)))
+            check_output_format(output, table, file_format(table, _format(reading)))
         with outputs.planned(force=force, inputs=[table, changes], json=json) as files:
             with draw_progress():
                 source = _read(table, reading)
                 moves = plan_moves(source, read_table(changes, format="csv"), undo=undo)
             if output is not None:
-                files.write(output, source.with_moves(moves))
+                files.write(output, repaired_as(output, source, moves))
             files.commit()
         if json:
             print(as_json("apply", table, None, written=asdict(outputs), n_moved_cells=len(moves)))
@@ -155,8 +158,9 @@ def run_audit(
                 options["release"] = released.frame
             result = audit(source.frame, names, **options)
         if json:
-            print(as_json("audit", table, result))
+            print(as_json("audit", table, result, assumed=source.notes))
         else:
+            Screen().assumed(source.notes)
             Screen().audited(result)
 
 
@@ -187,7 +191,7 @@ def _search(command, table, reading, choice, learning, model):
 def _write(files, outputs, source, result, moves, command_line):
     if outputs.table is not None:
         accepted = Moves(*(part[moves.accept] for part in moves.places()))
-        files.write(outputs.table, source.with_moves(accepted))
+        files.write(outputs.table, repaired_as(outputs.table, source, accepted))
     if outputs.changes is not None:
         files.write(outputs.changes, written_changes(_listed(source, moves, result)))
     if outputs.report is not None:
@@ -200,15 +204,17 @@ def _write(files, outputs, source, result, moves, command_line):
 def _open(path: str, reading: Reading) -> SourceTable:
     """Read a table to learn from, which takes more than one record."""
     source = _read(path, reading)
-    if source.n_rows < 2:
-        found = "no rows" if source.n_rows == 0 else "one row"
+    n_rows = len(source.frame_rows)
+    if n_rows < 2:
+        found = "no rows" if n_rows == 0 else "one row"
         raise TableError(f"{source.name} has {found}; a table needs several.")
     return source
 
 
 def _open_beside(path: str, reading: Reading) -> SourceTable:
     """Read a second table; `--format` is for the first, if the second has a telling extension."""
-    return _open(path, replace(reading, format=None) if tells_format(path) else reading)
+    given = replace(reading, format=None, sheet=None) if tells_format(path) else reading
+    return _open(path, given)
 
 
 def _read(path: str, reading: Reading) -> SourceTable:
@@ -221,8 +227,9 @@ def _read(path: str, reading: Reading) -> SourceTable:
         encoding=reading.encoding,
         na=NA_TEXTS if reading.na is None else split_names(reading.na) or (),
         header=not reading.no_header,
+        skip_lines=reading.skip_lines,
     )
-    return read_table(path, format=_format(reading), style=style)
+    return read_table(path, format=_format(reading), style=style, sheet=reading.sheet)
 
 
 def _format(reading):
@@ -256,7 +263,7 @@ def _exchanges(texts, source):
     """Exchanges that were named by lines of the file, as rows."""
     if texts is None:
         return None
-    lines = source.lines(np.arange(source.n_rows))
+    lines = source.lines(source.frame_rows)
     found = []
     for text in texts:
         match = re.fullmatch(r"(.+):(\d+)-(\d+)", text)
@@ -276,6 +283,11 @@ def _exchanges(texts, source):
     return found
 
 
+def _lines_of(source):
+    """Return a function: the lines of the file where rows of its frame start."""
+    return lambda rows: source.lines(source.frame_rows[np.asarray(rows, dtype=np.int64)])
+
+
 def _present(names):
     return [name for name in names if name is not None]
 
@@ -284,13 +296,22 @@ def _moves(source, result):
     """The proposals of a result, with columns as they are numbered in the file."""
     places = {name: place for place, name in enumerate(source.columns)}
     number = np.array([places[name] for name in result.summary["columns"]], dtype=np.int64)
-    moves = result.moves
-    return replace(moves, columns=number[moves.columns], from_columns=number[moves.from_columns])
+    moves, rows = result.moves, source.frame_rows
+    return replace(
+        moves,
+        rows=rows[moves.rows],
+        columns=number[moves.columns],
+        from_rows=rows[moves.from_rows],
+        from_columns=number[moves.from_columns],
+    )
 
 
 def _listed(source, moves, result):
     names = ("id", "moved_from", "accept", "damaged", "confidence", "cause", "evidence")
-    return listed_changes(source, moves, {name: result.proposals[name].to_list() for name in names})
+    notes = {name: result.proposals[name].to_list() for name in names}
+    if result.summary["vectors"] == "columns":
+        notes["moved_from"] = moves.from_rows.tolist()
+    return listed_changes(source, moves, notes)
 
 
 def _as_dicts(changes):

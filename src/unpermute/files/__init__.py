@@ -14,13 +14,15 @@ if TYPE_CHECKING:
         plan_moves,
         written_changes,
     )
-    from unpermute.files._csv import NA_TEXTS, CsvStyle
+    from unpermute.files._csv_layout import NA_TEXTS, CsvStyle
     from unpermute.files._moves import Moves, cell_texts, holds_null, move_cells, unfit_moves
     from unpermute.files._read import (
         FORMATS,
         check_output_format,
         file_format,
         read_table,
+        repaired_as,
+        split_suffix,
         tells_format,
     )
     from unpermute.files._source import SourceTable, TableError, check_columns
@@ -45,6 +47,8 @@ __all__ = [
     "move_cells",
     "plan_moves",
     "read_table",
+    "repaired_as",
+    "split_suffix",
     "tells_format",
     "unfit_moves",
     "written_changes",
@@ -52,9 +56,17 @@ __all__ = [
 
 _MODULES = {
     "_changes": ("CHANGE_COLUMNS", "listed_changes", "plan_moves", "written_changes"),
-    "_csv": ("NA_TEXTS", "CsvStyle"),
+    "_csv_layout": ("NA_TEXTS", "CsvStyle"),
     "_moves": ("Moves", "cell_texts", "holds_null", "move_cells", "unfit_moves"),
-    "_read": ("FORMATS", "check_output_format", "file_format", "read_table", "tells_format"),
+    "_read": (
+        "FORMATS",
+        "check_output_format",
+        "file_format",
+        "read_table",
+        "repaired_as",
+        "split_suffix",
+        "tells_format",
+    ),
     "_source": ("SourceTable", "TableError", "check_columns"),
     "_write": ("STDOUT", "OutputFiles"),
 }

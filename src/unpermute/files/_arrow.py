@@ -32,6 +32,7 @@ class ArrowTable(SourceTable):
     """
 
     def __init__(self, raw: bytes | mmap.mmap, name: str, format: str):
+        self.notes: list[str] = []
         self.name, self._raw, self._format = name, raw, format
         self._is_stream = format == "arrow" and raw[: len(_FILE_MAGIC)] != _FILE_MAGIC
         self.columns = list(self.frame.columns)

@@ -133,6 +133,12 @@ def _read_changes(changes):
         raise TableError(
             f"{changes.name} is not a list of changes: it has no column {missing[0]!r}."
         )
+    odd = np.setdiff1d(np.arange(changes.n_rows), changes.frame_rows)
+    if len(odd):
+        line, n = changes.line(int(odd[0])), len(changes.columns)
+        raise TableError(
+            f"{changes.name}, line {line}: another number of fields than the {n} names."
+        )
     lines = _accepted(changes)
     return _Listed(changes, lines, *(_column(changes, lines, name) for name in _NEEDED))
 

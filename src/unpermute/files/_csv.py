@@ -7,80 +7,25 @@ old one with the bytes of the moved cells exchanged, and nothing is ever formatt
 import codecs
 import mmap
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
 
 from unpermute._progress import report
-from unpermute.files._csv_kernels import copy_with_moves, find_cells, find_records, write_plain
+from unpermute.files._csv_kernels import copy_with_moves, find_cells, write_plain
+from unpermute.files._csv_layout import CsvStyle, find_layout, lines_at
+from unpermute.files._marks import with_points
 from unpermute.files._moves import Moves
-from unpermute.files._source import SourceTable, TableError
+from unpermute.files._source import SourceTable, TableError, few
 
-__all__ = ["NA_TEXTS", "CsvStyle", "CsvTable"]
+__all__ = ["CsvTable"]
 
-NA_TEXTS = ("NA", "N/A", "NaN", "nan", "null", "NULL", "None")
-
-_DELIMITERS = (",", ";", "\t", "|")
-_SAMPLE = 1 << 16
 _BATCH = 1 << 25
 _BOM = codecs.BOM_UTF8
-_LF, _CR = 10, 13
 # Two of these that a file does not hold stand between cells on the way to polars, so that nothing
 # in a cell needs quotes there. Those that polars or we trim are not among them.
 _CONTROL_BYTES = [bytes([byte]) for byte in (31, 30, 29, 28, *range(1, 9), *range(14, 28), 127)]
-
-
-@dataclass(frozen=True)
-class CsvStyle:
-    """How a delimited file is to be read.
-
-    Parameters
-    ----------
-    delimiter : str or None
-        One character; None looks at the first lines.
-    decimal : {".", ","}
-        The decimal mark.
-    thousands : str or None
-        What stands between groups of three digits; None means "." if `decimal` is ",", otherwise
-        nothing.
-    encoding : str
-        A codec that Python knows.
-    na : sequence of str
-        Texts that mean "no value", besides the empty one.
-    header : bool
-        Whether the first record holds the names of the columns.
-    """
-
-    delimiter: str | None = None
-    decimal: str = "."
-    thousands: str | None = None
-    encoding: str = "utf-8"
-    na: Sequence[str] = NA_TEXTS
-    header: bool = True
-
-    def __post_init__(self):
-        if self.delimiter is not None and not _is_delimiter(self.delimiter):
-            raise TableError(
-                f"delimiter must be one ASCII character, no quote and no line end,"
-                f" but is {self.delimiter!r}."
-            )
-        if self.decimal not in (".", ","):
-            raise TableError(f"decimal must be '.' or ',', but is {self.decimal!r}.")
-        if self.thousands and (len(self.thousands) > 1 or self.thousands not in ",. '_"):
-            raise TableError(
-                f"thousands must be one of , . ' _ or a space, but is {self.thousands!r}."
-            )
-        if self.thousands == self.decimal:
-            raise TableError(f"decimal and thousands cannot both be {self.decimal!r}.")
-
-    def marks(self) -> tuple[int, int]:
-        """Return the bytes for the decimal mark and between thousands (0 for nothing)."""
-        thousands = self.thousands
-        if thousands is None:
-            thousands = "." if self.decimal == "," else ""
-        return ord(self.decimal), ord(thousands) if thousands else 0
 
 
 class CsvTable(SourceTable):
@@ -101,23 +46,24 @@ class CsvTable(SourceTable):
         self._utf8, self._codec = _as_utf8(raw, style.encoding, name)
         self._data = np.frombuffer(self._utf8, dtype=np.uint8)
         begin = len(_BOM) if self._utf8[: len(_BOM)] == _BOM else 0
-        delimiter = style.delimiter
-        if delimiter is None:
-            delimiter = _guess_delimiter(self._data[begin : begin + _SAMPLE], style.decimal)
-        self._delimiter = ord(delimiter)
-        starts, n_columns, bad_line, n_fields = find_records(self._data, begin, self._delimiter)
-        if bad_line:
-            _refuse_record(name, bad_line, n_fields, n_columns, delimiter)
-        if not len(starts):
-            raise TableError(f"{name} is empty.")
+        layout = find_layout(self._data, begin, style, name)
+        self._delimiter, self.notes = ord(layout.delimiter), list(layout.notes)
+        starts, n_fields, n_columns = layout.starts, layout.n_fields, layout.n_columns
         if style.header:
             names = self._cell_texts(np.full(n_columns, starts[0]), np.arange(n_columns))
             self.columns = [text.strip() for text in names]
             _refuse_doubles(self.columns, name)
-            starts = starts[1:]
+            starts, n_fields = starts[1:], n_fields[1:]
         else:
             self.columns = [str(column) for column in range(n_columns)]
-        self._starts, self.n_rows = starts, len(starts)
+        self._starts, self._n_fields, self.n_rows = starts, n_fields, len(starts)
+        self.frame_rows = np.flatnonzero(n_fields == n_columns)
+        ragged = np.flatnonzero(n_fields != n_columns)
+        if len(ragged):
+            lines = few(self.lines(ragged).tolist())
+            self.notes.append(
+                f"Lines with another number of fields than the {n_columns} of the header: {lines}."
+            )
 
     def texts(self, rows: np.ndarray, columns: np.ndarray) -> list[str]:
         """Return cells, by position, as they stand in the file (without quotes)."""
@@ -125,13 +71,7 @@ class CsvTable(SourceTable):
 
     def lines(self, rows: np.ndarray) -> np.ndarray:
         """Return the lines of the file where records start, counted from 1."""
-        starts = self._starts[np.asarray(rows, dtype=np.int64)]
-        last = int(starts.max(initial=0))
-        data = self._data[: last + 1]
-        # A carriage return before a line feed belongs to it.
-        ends = (data == _LF) | (data == _CR)
-        ends[:-1] &= ~((data[:-1] == _CR) & (data[1:] == _LF))
-        return 1 + np.searchsorted(np.flatnonzero(ends), starts)
+        return lines_at(self._data, self._starts[np.asarray(rows, dtype=np.int64)])
 
     def with_moves(self, moves: Moves) -> Iterator[bytes | memoryview]:
         """Yield the file, piece by piece, with the bytes of cells moved."""
@@ -154,8 +94,12 @@ class CsvTable(SourceTable):
             parts.append(part)
         _let_go(self._utf8)
         frame = pl.concat(parts)
-        if frame.height != self.n_rows:
-            raise AssertionError(f"{self.name}: {frame.height} of {self.n_rows} records were read")
+        n_rows = len(self.frame_rows)
+        if frame.height != n_rows:
+            raise AssertionError(f"{self.name}: {frame.height} of {n_rows} records were read")
+        if self._style.finds_marks:
+            frame, notes = with_points(frame)
+            self.notes += notes
         return frame
 
     def _plain_batches(self, between, after):
@@ -165,11 +109,12 @@ class CsvTable(SourceTable):
             np.cumsum([len(text) for text in texts], dtype=np.int64),
         )
         for first, last in self._batches():
+            rows = first + np.flatnonzero(self._n_fields[first:last] == len(self.columns))
             size = self._record_stop(last) - self._starts[first] + 1
             out = np.empty(size, dtype=np.uint8)
             filled = write_plain(
                 self._data,
-                self._starts[first:last],
+                self._starts[rows],
                 self._delimiter,
                 len(self.columns),
                 between,
@@ -242,10 +187,6 @@ def _let_go(raw):
         raw.madvise(mmap.MADV_DONTNEED)
 
 
-def _is_delimiter(text):
-    return len(text) == 1 and text.isascii() and text not in '"\r\n\0'
-
-
 def _as_utf8(raw, encoding, name):
     """Return the file in UTF-8, and the codec to write it with (None: it is UTF-8 itself)."""
     try:
@@ -294,22 +235,6 @@ def _refuse_zero_bytes(raw, name):
         raise TableError(f"{name} is not a table in text: it holds zero bytes.")
 
 
-def _guess_delimiter(sample, decimal):
-    """Return the character that splits the first lines into most fields, equally many in each."""
-    complete = len(sample) < _SAMPLE
-    if not complete:
-        sample = sample[: 1 + max(map(bytes(sample).rfind, (b"\n", b"\r")))]
-    best, best_columns = _DELIMITERS[0], 1
-    # The decimal mark comes last, and only if nothing else splits the lines.
-    for delimiter in sorted(_DELIMITERS, key=decimal.__eq__):
-        _, n_columns, bad_line, n_fields = find_records(sample, 0, ord(delimiter))
-        # The end of the sample may stand inside quotes.
-        sound = not bad_line or (n_fields < 0 and not complete)
-        if sound and n_columns > best_columns and (delimiter != decimal or best_columns == 1):
-            best, best_columns = delimiter, n_columns
-    return best
-
-
 def _refuse_doubles(columns, name):
     """Refuse a table in which two columns have one name."""
     seen: set[str] = set()
@@ -319,16 +244,6 @@ def _refuse_doubles(columns, name):
                 f"{name} has two columns called {column!r}; every column needs a name of its own."
             )
         seen.add(column)
-
-
-def _refuse_record(name, line, n_fields, n_columns, delimiter):
-    if n_fields < 0:
-        raise TableError(f"{name}, line {line}: a quote is opened and never closed.")
-    fields = "1 field" if n_fields == 1 else f"{n_fields} fields"
-    raise TableError(
-        f"{name}, line {line}: {fields}, but the first line has {n_columns}"
-        f" (delimiter {delimiter!r})."
-    )
 
 
 def _unquoted(token):

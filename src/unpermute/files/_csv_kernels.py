@@ -17,9 +17,7 @@ _SMALL_E, _CAPITAL_E = 101, 69
 
 @njit(cache=True, nogil=True)
 def find_records(data, begin, delimiter):
-    """Find every record, and check that all have as many fields as the first.
-
-    Blank lines are no records, unless the table has one column: there they are missing values.
+    """Find every record, and count its fields.
 
     Parameters
     ----------
@@ -34,32 +32,25 @@ def find_records(data, begin, delimiter):
     -------
     starts : ndarray of int64, shape (n_records,)
         Where each record starts.
-    n_columns : int
-        Fields of the first record.
-    line : int
-        0 if all is well, otherwise the line (from 1) where the first bad record starts.
-    n_fields : int
-        Fields of that record; -1 if its last quote is never closed.
+    n_fields : ndarray of int32, shape (n_records,)
+        Fields of each record; 0 for a blank line, -1 for a record whose last quote is never closed.
     """
     starts = np.empty(1024, dtype=np.int64)
-    n_records, n_columns, line = 0, 0, 1
+    n_fields = np.empty(1024, dtype=np.int32)
+    n_records = 0
     position = begin
     while position < len(data):
-        if n_columns != 1 and _is_line_end(data[position]):
-            position = _after_line_end(data, position)
-            line += 1
-            continue
         if n_records == len(starts):
             starts = np.append(starts, np.empty_like(starts))
+            n_fields = np.append(n_fields, np.empty_like(n_fields))
         starts[n_records] = position
-        position, n_fields, n_lines = _walk_record(data, position, delimiter)
-        if n_records == 0:
-            n_columns = n_fields
-        if n_fields != n_columns or n_fields < 0:
-            return starts[:n_records], n_columns, line, n_fields
+        if _is_line_end(data[position]):
+            position = _after_line_end(data, position)
+            n_fields[n_records] = 0
+        else:
+            position, n_fields[n_records] = _walk_record(data, position, delimiter)
         n_records += 1
-        line += n_lines
-    return starts[:n_records], n_columns, 0, 0
+    return starts[:n_records], n_fields[:n_records]
 
 
 @njit(cache=True, nogil=True)
@@ -197,24 +188,17 @@ def _field_stop(data, position, delimiter):
 
 @njit(cache=True, nogil=True)
 def _walk_record(data, position, delimiter):
-    """Return where the next line starts, the fields of the record (-1: open quote), its lines."""
-    n_fields = n_lines = 0
+    """Return where the next line starts, and the fields of the record (-1: open quote)."""
+    n_fields = 0
     while True:
         stop, closed = _field_stop(data, position, delimiter)
         if not closed:
-            return stop, -1, n_lines
-        if position < stop and data[position] == _QUOTE:
-            while position < stop:
-                if _is_line_end(data[position]):
-                    n_lines += 1
-                    position = _after_line_end(data, position)
-                else:
-                    position += 1
+            return stop, -1
         n_fields += 1
         if stop == len(data):
-            return stop, n_fields, n_lines
+            return stop, n_fields
         if data[stop] != delimiter:
-            return _after_line_end(data, stop), n_fields, n_lines + 1
+            return _after_line_end(data, stop), n_fields
         position = stop + 1
 
 

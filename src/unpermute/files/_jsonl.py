@@ -33,21 +33,28 @@ class JsonLinesTable(SourceTable):
     """
 
     def __init__(self, raw: bytes | mmap.mmap, name: str):
-        self.name, self._raw = name, raw
-        matches = re.finditer(rb"[^\n]*[^\s][^\n]*", raw)
-        self._spans = np.array([match.span() for match in matches], dtype=np.int64).reshape(-1, 2)
+        self.name, self._raw, self.notes = name, raw, []
+        self._spans = self._find_records(raw, name)
         self.n_rows = len(self._spans)
         if not self.n_rows:
             raise TableError(f"{name} is empty.")
+
+    def _find_records(self, raw: bytes | mmap.mmap, name: str) -> np.ndarray:
+        """Return where the text of every record begins and ends."""
+        matches = re.finditer(rb"[^\n]*[^\s][^\n]*", raw)
+        return np.array([match.span() for match in matches], dtype=np.int64).reshape(-1, 2)
 
     @property
     def columns(self) -> list[str]:  # type: ignore[override]
         """Names of the columns, in the order in which they appear."""
         return self.frame.columns
 
-    def line(self, row: int) -> int:
-        """Return the line of the file where a record stands, counted from 1."""
-        return 1 + self._raw[: self._spans[row, 0]].count(b"\n")
+    def lines(self, rows: np.ndarray) -> np.ndarray:
+        """Return the lines of the file where records start, counted from 1."""
+        data = np.frombuffer(self._raw, dtype=np.uint8)
+        starts = self._spans[np.asarray(rows, dtype=np.int64), 0]
+        ends = np.flatnonzero(data[: int(starts.max(initial=0)) + 1] == ord("\n"))
+        return 1 + np.searchsorted(ends, starts)
 
     def texts(self, rows: np.ndarray, columns: np.ndarray) -> list[str]:
         """Return values as they stand in the file; strings without their quotes."""

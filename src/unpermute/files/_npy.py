@@ -30,6 +30,7 @@ class NpyTable(SourceTable):
     """
 
     def __init__(self, raw: bytes | mmap.mmap, name: str):
+        self.notes: list[str] = []
         self.name, self._raw = name, raw
         shape, fortran, dtype, begin = _read_header(raw, name)
         if len(shape) != 2 or dtype.kind not in "biuf":

@@ -10,7 +10,7 @@ import polars as pl
 
 from unpermute.files._moves import Moves
 
-__all__ = ["SourceTable", "TableError", "check_columns"]
+__all__ = ["SourceTable", "TableError", "check_columns", "few"]
 
 
 class TableError(ValueError):
@@ -28,16 +28,24 @@ class SourceTable(ABC):
         Names of the columns, all different.
     n_rows : int
         Number of records.
+    notes : list of str
+        What was assumed about the file, once it has been read.
     """
 
     name: str
     columns: list[str]
     n_rows: int
+    notes: list[str]
 
     @cached_property
     def frame(self) -> pl.DataFrame:
         """The table for calculations; cells of text formats are strings."""
         return self._read_frame()
+
+    @cached_property
+    def frame_rows(self) -> np.ndarray:
+        """Numbers of the records that the frame holds: all but those with other fields."""
+        return np.arange(self.n_rows)
 
     @abstractmethod
     def _read_frame(self) -> pl.DataFrame:
@@ -58,6 +66,12 @@ class SourceTable(ABC):
     def line(self, row: int) -> int:
         """Return the line of the file where a record starts, counted from 1."""
         return int(self.lines(np.array([row]))[0])
+
+
+def few(things: Sequence[object], most: int = 10) -> str:
+    """Return things in a row, the first of them if there are many."""
+    named = ", ".join(map(str, things[:most]))
+    return f"{named} and {len(things) - most:,} more" if len(things) > most else named
 
 
 def check_columns(wanted: Sequence[str], table: SourceTable) -> None:

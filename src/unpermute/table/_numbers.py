@@ -24,6 +24,9 @@ _DIGITS = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
 _PLAIN = rf"^\s*[+-]?{_DIGITS}\s*$"
 _NUMBER = rf"^\s*[+-]?(?:{_DIGITS}(?:[eE][+-]?[0-9]+)?|(?i:inf(?:inity)?))\s*$"
 
+# Signs of money and per cent around a number.
+_SIGNS = r"^\s*(?:[$€£¥]|EUR|USD|GBP|CHF)\s*|\s*(?:%|[$€£¥]|EUR|USD|GBP|CHF)\s*$"
+
 
 @dataclass(frozen=True)
 class NumericTable:
@@ -164,6 +167,9 @@ def _read_texts(series, values, decimals, foreign):
     if not isinstance(series.dtype, nw.String):
         return False
     missing = series.is_null().to_numpy().astype(bool)
+    if not series.str.contains(_NUMBER).fill_null(True).all():
+        bare = series.str.replace_all(_SIGNS, "")
+        series = bare if bare.str.contains(_NUMBER).mean() >= _NUMERIC else series
     number = series.str.contains(_NUMBER).fill_null(False).to_numpy().astype(bool)
     foreign[:] = ~number & ~missing
     n_texts = np.sum(~missing)
