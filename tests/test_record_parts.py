@@ -17,7 +17,9 @@ from unpermute.records import (
     read_cells,
     repair_records,
 )
+from unpermute.records._bins import fit_bins
 from unpermute.records._cells import DATE, MISSING, NUMBER, TEXT, kinds_of
+from unpermute.records._dependence import _log_ratios
 from unpermute.records._model import learn_model
 from unpermute.records._prior import default_prior
 from unpermute.records._read import _date, _number
@@ -324,3 +326,85 @@ def test_evidence_asks_for_cells_by_plain_numbers(rng):
 
     (phrase,) = explain(result.known, cells.take([3]), result.proposals[[3]], list("abcdefg"), text)
     assert phrase.startswith("`x` never occurs in")
+
+
+def test_categories_that_depend_on_each_other_are_told_apart(rng):
+    towns = np.array([["Ulm", "Kiel"], ["Lyon", "Metz"], ["Bari", "Pisa"]])
+    lands = rng.integers(0, 3, (800, 2))
+    lands[:10, 1] = (lands[:10, 0] + 1) % 3
+    names = towns[lands, rng.integers(0, 2, (800, 2))]
+    truth = pd.DataFrame(
+        {
+            "origin": names[:, 0],
+            "origin_land": np.array(["DE", "FR", "IT"])[lands[:, 0]],
+            "paid": (10.0 ** lands[:, 0] * rng.normal(3, 0.2, 800)).round(2).astype(str),
+            "target": names[:, 1],
+            "target_land": np.array(["DE", "FR", "IT"])[lands[:, 1]],
+        }
+    )
+    # Both columns hold the same towns: only countries and prices tell which is which.
+    result = repair(swap(truth, list(range(10)), "origin", "target"))
+    right = (result.frame == truth).all(axis=1)
+    assert right[:10].mean() >= 0.6
+    assert right[10:].all()
+
+
+def test_rows_of_another_kind_are_explained_by_their_category(rng):
+    n = 500
+    other = rng.random(n) < 0.06
+    truth = pd.DataFrame(
+        {
+            "length": np.where(other, rng.normal(300, 20, n), rng.normal(60, 8, n)).round(1),
+            "width": np.where(other, rng.normal(70, 9, n), rng.normal(300, 30, n)).round(1),
+            "kind": np.where(other, "B", "A"),
+        }
+    )
+    pd.testing.assert_frame_equal(repair(truth).frame, truth)
+
+
+def test_columns_in_a_fixed_order_are_told_apart(rng):
+    start = rng.integers(0, 2500, 600)
+    days = np.stack([start, start + rng.integers(1, 900, 600)], axis=1)
+    truth = pd.DataFrame(
+        (np.datetime64("2015-01-01") + days).astype(str), columns=["joined", "seen"]
+    ).assign(age=rng.integers(20, 70, 600).astype(str))
+    damaged = swap(truth, list(range(20)), "joined", "seen")
+    result = repair(damaged)
+    right = (result.frame == truth).all(axis=1)
+    assert right[:20].mean() >= 0.8
+    assert right[20:].all()
+
+
+def test_bins_leave_out_what_is_rare_and_what_is_foreign():
+    frame = pd.DataFrame({"a": ["x"] * 60 + ["y"] * 38 + ["odd", "5"]})
+    cells = cells_of(frame)
+    words, codes = cells.vocabulary()
+    bins = fit_bins(words, np.bincount(codes[:, 0], minlength=len(words)).astype(float))
+    assert bins.size == 2
+    foreign = cells_of(pd.DataFrame({"a": ["y", "x", "odd", "z", "5", ""]})).vocabulary()[0]
+    placed = dict(
+        zip(foreign.text_list, bins.place(foreign)[np.argsort(foreign.texts)][-4:], strict=True)
+    )
+    assert placed["x"] != placed["y"]
+    assert {placed["odd"], placed["z"]} == {-1}
+
+
+def test_links_leave_the_record_out_and_are_a_probability(rng):
+    first = rng.choice(["a", "b", "c"], 300)
+    second = np.where(rng.random(300) < 0.8, first, rng.choice(["a", "b", "c"], 300))
+    cells = cells_of(pd.DataFrame({"one": first, "two": np.char.upper(second)}))
+    learned = learn_model(cells, rank=None, seed=0, n_jobs=1)
+    dependence = learned.model.dependence
+    assert len(dependence) == 1
+    counts, weight = dependence.counts[0], dependence.weights[0]
+    share = (counts.sum(axis=1, keepdims=True) + 0.5 / 3) / (counts.sum() + 0.5)
+    given = share * np.exp(dependence.links(2).table[0, :3, :3])
+    np.testing.assert_allclose(given.sum(axis=0), 1.0)
+    assert weight > 0
+    # Every record is judged by the others.
+    row = 7
+    one, other = divmod(learned.placed.own_keys[row, 0], dependence.links(2).table.shape[2])
+    counts = counts.copy()
+    counts[one, other] -= 1
+    expected = _log_ratios(counts, weight)[one, other]
+    assert learned.placed.own_links[row, 0] == pytest.approx(expected)

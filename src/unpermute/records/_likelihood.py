@@ -11,7 +11,8 @@ value in the column minus what t_ν says of z alone, so that L is the sum of the
 the joint term. The state of a search is z, Q, g = Q z and the constant −½ log|P_HH|: then an
 exchange of two observed cells changes q by a few products, and only a cell without z that moves
 changes Q. A place that takes no part in the joint distribution has z = 0 and the row of an identity
-in P: it is never left out.
+in P: it is never left out. Links between columns (:mod:`unpermute.records._dependence`) add a term
+for every two columns that depend on each other.
 """
 
 from collections import namedtuple
@@ -20,8 +21,6 @@ import numpy as np
 from numba import njit
 
 __all__ = [
-    "Joint",
-    "Record",
     "State",
     "exchange",
     "leave_out",
@@ -32,11 +31,6 @@ __all__ = [
     "rebuild",
 ]
 
-# One record: its words x (equal values are equal words), which have no z and how many, how many
-# stand in columns that take part, and z and worth of every value (row) in every column.
-Record = namedtuple("Record", "x missing n_missing m Z worth")
-# The joint distribution that judges it: precision, variances, which columns take part, degrees.
-Joint = namedtuple("Joint", "P variances used degrees")
 State = namedtuple("State", "z g Q constant")
 
 
@@ -75,6 +69,8 @@ def likelihood(permutation, record, joint, state):
     """Log-likelihood of the state."""
     p = len(permutation)
     q, unary = 0.0, state.constant[0]
+    for e in range(len(joint.links.first)):
+        unary += _link(e, permutation, -1, -1, record, joint.links)
     for j in range(p):
         q += state.z[j] * state.g[j]
         unary += record.worth[permutation[j], j]
@@ -102,6 +98,8 @@ def neighbours(permutation, record, joint, state, out):
     p, worth, Z = len(permutation), record.worth, record.Z
     z, g, Q = state.z, state.g, state.Q
     m, q, unary = record.m, 0.0, 0.0
+    for e in range(len(joint.links.first)):
+        unary += _link(e, permutation, -1, -1, record, joint.links)
     for j in range(p):
         q += z[j] * g[j]
         unary += worth[permutation[j], j]
@@ -122,6 +120,46 @@ def neighbours(permutation, record, joint, state, out):
             changed = q + da * (2 * g[a] + da * Q[a, a]) + db * (2 * g[b] + db * Q[b, b])
             changed += 2 * da * db * Q[a, b]
             out[a, b] = log_density(changed, joint.degrees, m) + unary + paid
+    if len(joint.links.first):
+        _exchange_links(permutation, record, joint.links, out)
+
+
+@njit(cache=True, nogil=True)
+def _link(e, permutation, a, b, record, links):
+    """Term of link e once the values at places a and b are exchanged."""
+    j, k = links.first[e], links.second[e]
+    x = permutation[b if j == a else a if j == b else j]
+    y = permutation[b if k == a else a if k == b else k]
+    if links.kind[e] >= 0:
+        if record.kinds[x, int(x != j)] != links.kind[e]:
+            return 0.0
+        if record.kinds[y, int(y != k)] != links.kind[e]:
+            return 0.0
+        low, high = record.amounts[x, int(x != j)], record.amounts[y, int(y != k)]
+        sign = 0 if low < high else 1 if low == high else 2
+        return record.own_links[e] if record.own_keys[e] == sign else links.signs[e, sign]
+    one, other = record.bins[x, j], record.bins[y, k]
+    if one < 0 or other < 0:
+        return 0.0
+    key = one * links.table.shape[2] + other
+    return record.own_links[e] if record.own_keys[e] == key else links.table[e, one, other]
+
+
+@njit(cache=True, nogil=True)
+def _exchange_links(permutation, record, links, out):
+    """Add what exchanges of places a < b change in the links of the two."""
+    p, now = len(permutation), np.empty(len(links.first))
+    for e in range(len(now)):
+        now[e] = _link(e, permutation, -1, -1, record, links)
+    for a in range(p):
+        for b in range(a + 1, p):
+            for t in range(links.starts[a], links.starts[a + 1]):
+                e = links.incident[t]
+                out[a, b] += _link(e, permutation, a, b, record, links) - now[e]
+            for t in range(links.starts[b], links.starts[b + 1]):
+                e = links.incident[t]
+                if links.first[e] != a and links.second[e] != a:
+                    out[a, b] += _link(e, permutation, a, b, record, links) - now[e]
 
 
 @njit(cache=True, nogil=True)

@@ -12,10 +12,11 @@ from scipy.special import expit, logit
 from scipy.stats import f as f_distribution
 
 from unpermute.numerics.parallel import map_blocks
-from unpermute.records._cells import DATE, MISSING
+from unpermute.records._dependence import Dependence, fit_dependence
 from unpermute.records._joint import JointModel, fit_joint
 from unpermute.records._prior import MovePrior, default_prior, log_prior, update_prior
-from unpermute.records._search import Found, Laws, Prior, Tables, new_found, search_records
+from unpermute.records._record import Laws, Tables
+from unpermute.records._search import Found, Prior, new_found, search_records
 from unpermute.records._tempering import temper_pairs, tempered_odds
 from unpermute.records._text import prepare_texts
 from unpermute.records._values import N_FOLDS, ValueModel, fit_values
@@ -58,13 +59,23 @@ class RecordModel:
         One per column.
     joint : JointModel
         Of the standardised numbers.
+    dependence : Dependence
+        Of categories, and columns in a fixed order.
     prior : MovePrior
         How often and how records are damaged.
     """
 
     values: list[ValueModel]
     joint: JointModel
+    dependence: Dependence
     prior: MovePrior
+
+    def laws(self):
+        """Return what the kernels judge records by."""
+        joint, links = self.joint, self.dependence.links(len(self.values))
+        return Laws(
+            joint.location, joint.precision, joint.variances, joint.used, joint.degrees, links
+        )
 
     @property
     def trust(self):
@@ -89,10 +100,14 @@ class Placed:
     log_p, worth, z : ndarray of shape (n_words, p)
         Log-probability of every word in every column, the same without what Student's t says of z,
         and z.
-    numeric, present : ndarray of bool of shape (n_words,)
-        Words that have a z, and those that are values.
+    kinds, amounts : ndarray of shape (n_words,)
+        Kind of every word, and the number or date it is.
+    bins : ndarray of int of shape (n_words, p)
+        Bin of every word in columns that depend on each other.
     own : ndarray of shape (n, p)
         Worth of every `home` cell in its column, by models that it did not shape.
+    own_links, own_keys : ndarray of shape (n, n_links)
+        The same for links between columns, and which links these are.
     version : ndarray of int of shape (n,)
         Version of the joint distribution that judges every record.
     """
@@ -102,16 +117,28 @@ class Placed:
     log_p: np.ndarray
     worth: np.ndarray
     z: np.ndarray
-    numeric: np.ndarray
-    present: np.ndarray
+    kinds: np.ndarray
+    amounts: np.ndarray
+    bins: np.ndarray
     own: np.ndarray
+    own_links: np.ndarray
+    own_keys: np.ndarray
     version: np.ndarray
 
     def take(self, rows):
         """Return some of the records."""
         return replace(
             self, codes=self.codes[rows], home=self.home[rows], own=self.own[rows],
+            own_links=self.own_links[rows], own_keys=self.own_keys[rows],
             version=self.version[rows],
+        )  # fmt: skip
+
+    def tables(self, decoys=None):
+        """Return the records for the kernels; values come in from `decoys` (words) if given."""
+        return Tables(
+            self.codes, self.home, self.codes if decoys is None else decoys, self.worth, self.z,
+            self.bins, self.kinds, self.amounts, self.own, self.own_links, self.own_keys,
+            self.version,
         )  # fmt: skip
 
     def permuted(self, orders):
@@ -192,7 +219,8 @@ class _Coded:
             for column in self.home.T
         ]
         joint, version = fit_joint(self.repaired, used, rank=rank, seed=seed)
-        model = RecordModel(values, joint, prior)
+        dependence = fit_dependence(words, self.home, used, joint, seed)
+        model = RecordModel(values, joint, dependence, prior)
         return model, _placed(model, self, used, version)
 
 
@@ -214,13 +242,15 @@ def _placed(model, coded, used, version):
             own[:, j] = column.log_own(words, prepared, styles, coded.home[:, j], used, coded.fold)
         else:
             own[:, j] = log_p[coded.home[:, j], j]
-    kinds, z = words.kinds, model.joint.standardised(words)
+    z, dependence = model.joint.standardised(words), model.dependence
     # What Student's t says of z alone is part of the joint term.
     alone = np.nan_to_num(model.joint.log_marginals(z))
     own -= alone[coded.home, np.arange(own.shape[1])]
+    bins = dependence.place(words, own.shape[1])
+    own_links, own_keys = dependence.own(bins, words, coded.home, used)
     return Placed(
-        coded.codes, coded.home, log_p, log_p - alone, np.nan_to_num(z), kinds <= DATE,
-        kinds != MISSING, own, version,
+        coded.codes, coded.home, log_p, log_p - alone, np.nan_to_num(z), words.kinds,
+        np.nan_to_num(words.values), bins, own, own_links, own_keys, version,
     )  # fmt: skip
 
 
@@ -231,22 +261,17 @@ def search_placed(model, placed, *, decoys=None, n_jobs=None):
     """
     n, p = placed.codes.shape
     found = new_found(n, p)
-    joint = model.joint
-    laws = Laws(joint.location, joint.precision, joint.variances, joint.used, joint.degrees)
+    joint, laws = model.joint, model.laws()
     m = max(int(joint.used.sum()), 1)
     far, usual = m * f_distribution.ppf((_FAR, _USUAL), m, joint.degrees)
     moves, shifts = log_prior(model.prior)
-    others, suspicious = (placed.codes, _SUSPICIOUS) if decoys is None else (decoys, np.inf)
-    far = far if decoys is None else np.inf
+    suspicious, far = (_SUSPICIOUS, far) if decoys is None else (np.inf, np.inf)
     pairs, outlier = model.prior.pairs, float(np.log(_OUTLIER))
     prior = Prior(moves, pairs, shifts, outlier, suspicious, far, usual)
 
     def run(start, stop):
         part = slice(start, stop)
-        tables = Tables(
-            placed.codes[part], placed.home[part], others[part], placed.worth, placed.z,
-            placed.numeric, placed.present, placed.own[part], placed.version[part],
-        )  # fmt: skip
+        tables = placed.take(part).tables(None if decoys is None else decoys[part])
         search_records(tables, laws, prior, Found(*(array[part] for array in found)))
 
     map_blocks(run, n, block=_BLOCK, stage="search records", n_jobs=n_jobs)

@@ -64,15 +64,16 @@ class KnownRecords:
         How much of the evidence for an exchange of two columns to believe.
     cells : Cells
         Some records that look whole, for trials.
-    own, version : ndarray
-        Their log-probabilities with their own cells left out, and which version of the joint
-        distribution they did not shape.
+    own, own_links, version : ndarray
+        What their cells and links are worth with themselves left out, and which version of the
+        joint distribution they did not shape.
     """
 
     model: RecordModel
     factors: np.ndarray
     cells: Cells
     own: np.ndarray
+    own_links: np.ndarray
     version: np.ndarray
 
 
@@ -217,7 +218,9 @@ def learn_records(cells, *, rank=None, seed=0, n_jobs=None):
     evidence = judge.weigh(learned.placed, learned.found, pool=learned.placed.codes[whole])
     chosen = _trial_rows(whole, some.shape[1], seed)
     kept = learned.placed.take(chosen)
-    known = KnownRecords(learned.model, factors, some.take(chosen), kept.own, kept.version)
+    known = KnownRecords(
+        learned.model, factors, some.take(chosen), kept.own, kept.own_links, kept.version
+    )
     return known, (judge, rows, evidence)
 
 
@@ -250,7 +253,7 @@ def _repair_groups(cells, groups, known, max_moves, min_confidence, options):
     cause = np.where(status != "clean", ANOTHER_ORDER, "").astype(object)
     kept = known or KnownRecords(
         found.model, np.ones((cells.shape[1],) * 2), cells.take(slice(0)), np.zeros((0, 0)),
-        np.zeros(0, dtype=int),
+        np.zeros((0, 0)), np.zeros(0, dtype=int),
     )  # fmt: skip
     confidence = np.where(status == "clean", 1 - damaged, confidence)
     return RecordRepairs(
@@ -294,7 +297,7 @@ def _trial_rows(whole, p, seed):
 
 def _trial_records(known) -> Placed:
     placed = place_cells(known.model, known.cells)
-    return replace(placed, own=known.own, version=known.version)
+    return replace(placed, own=known.own, own_links=known.own_links, version=known.version)
 
 
 def _weigh_all(judge, cells, rows, evidence):

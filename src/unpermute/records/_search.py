@@ -16,8 +16,6 @@ import numpy as np
 from numba import njit
 
 from unpermute.records._likelihood import (
-    Joint,
-    Record,
     exchange,
     likelihood,
     log_density,
@@ -26,16 +24,11 @@ from unpermute.records._likelihood import (
     rebuild,
 )
 from unpermute.records._placement import place
+from unpermute.records._record import new_space, read_record
 
-__all__ = ["Found", "Laws", "Prior", "Tables", "new_found", "search_records"]
+__all__ = ["Found", "Prior", "new_found", "search_records"]
 
 _N_STARTS = 5
-# Words of the records, of the records as the model learned them, and of decoys; worth and z of
-# every word in every column; whether a word has a z and whether it is a value at all; the worth of
-# the cells learned from, each left out; version of the joint distribution.
-Tables = namedtuple("Tables", "codes home decoys worth z numeric present own version")
-# Joint distribution, one version per fold.
-Laws = namedtuple("Laws", "location precision variances used degrees")
 # Log-prior of one permutation that moves k cells, what is added for a swap of two columns, that of
 # one rotated tail, of an outlying cell; and above which log-odds or squared distance a record is
 # searched, below which distance no further.
@@ -55,40 +48,12 @@ def new_found(n, p):
 def search_records(tables, laws, prior, found):
     """Search every record of a block; writes `found`."""
     n, p = tables.codes.shape
-    Z, worth, space = np.empty((p, p)), np.empty((p, p)), np.empty((p, p))
-    missing = np.empty(p, dtype=np.bool_)
+    space = new_space(p)
     for r in range(n):
-        version = tables.version[r]
-        fill_record(tables, laws, r, missing, Z, worth)
-        m = np.sum(laws.used & ~missing)
-        record = Record(tables.codes[r], missing, np.sum(missing), m, Z, worth)
-        joint = Joint(laws.precision[version], laws.variances[version], laws.used, laws.degrees)
+        record, joint = read_record(tables, laws, r, space)
         found.gain[r], found.odds[r], found.right[r] = _search(
-            record, joint, prior, space, found.permutations[r], found.entries[r]
+            record, joint, prior, space.Q, found.permutations[r], found.entries[r]
         )
-
-
-@njit(cache=True, nogil=True)
-def fill_record(tables, laws, r, missing, Z, worth):
-    """Write z and worth of every value of record r in every column.
-
-    A value that leaves its place is replaced by that of the decoy record, if there is one. The
-    worth of a word in the column that the model learned it from leaves that cell out.
-    """
-    p, version = tables.codes.shape[1], tables.version[r]
-    for i in range(p):
-        word = tables.codes[r, i]
-        other = tables.decoys[r, i]
-        missing[i] = not tables.numeric[word]
-        # A decoy must not fill a gap, nor open one.
-        if tables.present[word] != tables.present[other]:
-            other = word
-        for j in range(p):
-            w = word if i == j else other
-            worth[i, j] = tables.own[r, j] if w == tables.home[r, j] else tables.worth[w, j]
-            Z[i, j] = 0.0
-            if tables.numeric[w] and not missing[i] and laws.used[j]:
-                Z[i, j] = tables.z[w, j] - laws.location[version, j]
 
 
 @njit(cache=True, nogil=True)

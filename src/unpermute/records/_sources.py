@@ -19,10 +19,10 @@ from scipy.spatial.distance import cdist
 
 from unpermute._progress import report
 from unpermute.records._cells import Cells
-from unpermute.records._likelihood import Joint, Record, likelihood, neighbours, new_state, rebuild
+from unpermute.records._likelihood import likelihood, neighbours, new_state, rebuild
 from unpermute.records._model import RecordModel, fit_model, place_cells
 from unpermute.records._prior import default_prior, log_prior
-from unpermute.records._search import Laws, Tables, fill_record
+from unpermute.records._record import Laws, Tables, new_space, read_record
 
 __all__ = ["Sources", "repair_sources"]
 
@@ -139,28 +139,22 @@ class _State:
     missing: np.ndarray
     Z: np.ndarray
     worth: np.ndarray
-    joint: Joint
+    tables: Tables
+    laws: Laws
     z: np.ndarray
 
     def pool(self, order, around):
-        return _pooled(
-            order, self.codes, self.missing, self.Z, self.worth, self.joint, around
-        )  # fmt: skip
+        return _pooled(order, self.tables, self.laws, around)
 
 
 def _state(model, cells):
     placed = place_cells(model, cells)
     n, p = placed.codes.shape
-    law = model.joint
-    laws = Laws(law.location, law.precision, law.variances, law.used, law.degrees)
-    tables = Tables(
-        placed.codes, placed.home, placed.codes, placed.worth, placed.z, placed.numeric,
-        placed.present, placed.own, placed.version,
-    )  # fmt: skip
+    tables, laws = placed.tables(), model.laws()
     missing, Z, worth = np.empty((n, p), dtype=bool), np.empty((n, p, p)), np.empty((n, p, p))
-    _fill_all(tables, laws, missing, Z, worth)
-    joint = Joint(law.precision[-1], law.variances[-1], law.used, law.degrees)
-    return _State(placed.codes, missing, Z, worth, joint, placed.z[placed.codes, np.arange(p)])
+    _read_all(tables, laws, missing, Z, worth)
+    own = placed.z[placed.codes, np.arange(p)]
+    return _State(placed.codes, missing, Z, worth, tables, laws, own)
 
 
 def _most_typical(learn):
@@ -266,7 +260,7 @@ def _move_prior(order, prior):
 
 def _by_marginals(state):
     """Assign all columns by their own distributions."""
-    nu, variances = state.joint.degrees, state.joint.variances
+    nu, variances = state.laws.degrees, state.laws.variances[-1]
     price = 0.5 * (nu + 1) * np.log1p(state.Z**2 / (nu * variances)) + 0.5 * np.log(variances)
     return _cheapest(np.where(state.missing[:, :, None], 0.0, price) - state.worth)
 
@@ -279,7 +273,7 @@ def _by_correlations(state):
     if len(ranks) > 1:  # one record has no correlations
         with np.errstate(invalid="ignore", divide="ignore"):
             observed[:] = np.nan_to_num(np.corrcoef(ranks.T))
-    covariance = np.linalg.inv(state.joint.P)
+    covariance = np.linalg.inv(state.laws.precision[-1])
     deviations = np.sqrt(np.diag(covariance))
     wanted = covariance / np.outer(deviations, deviations)
     return linear_sum_assignment(cdist(np.sort(wanted, axis=1), np.sort(observed, axis=1)))[1]
@@ -287,7 +281,7 @@ def _by_correlations(state):
 
 def _by_prediction(order, state):
     """Assign all columns by what the others predict in the present order."""
-    places, P, nu = np.arange(len(order)), state.joint.P, state.joint.degrees
+    places, P, nu = np.arange(len(order)), state.laws.precision[-1], state.laws.degrees
     z = state.Z[:, order, places]
     variance = 1 / np.diag(P)
     predicted = z - (z @ P) * variance
@@ -301,25 +295,25 @@ def _cheapest(price):
 
 
 @njit(cache=True, nogil=True)
-def _fill_all(tables, laws, missing, Z, worth):
+def _read_all(tables, laws, missing, Z, worth):
     """Write z and worth of every value of every record in every column."""
+    space = new_space(Z.shape[1])
     for r in range(len(Z)):
-        fill_record(tables, laws, r, missing[r], Z[r], worth[r])
+        read_record(tables, laws, r, space)
+        missing[r], Z[r], worth[r] = space.missing, space.Z, space.worth
 
 
 @njit(cache=True, nogil=True)
-def _pooled(permutation, codes, missing, Z, worth, joint, around):
+def _pooled(permutation, tables, laws, around):
     """Summed log-likelihood; writes that after every exchange a < b into `around`, else -inf."""
     p = len(permutation)
-    own, space = np.empty((p, p)), np.empty((p, p))
-    total = 0.0
+    own, space, total = np.empty((p, p)), new_space(p), 0.0
     for a in range(p):
         for b in range(p):
             around[a, b] = 0.0 if a < b else -np.inf
-    for r in range(len(Z)):
-        m = np.sum(joint.used & ~missing[r])
-        record = Record(codes[r], missing[r], np.sum(missing[r]), m, Z[r], worth[r])
-        state = new_state(record, joint, space)
+    for r in range(len(tables.codes)):
+        record, joint = read_record(tables, laws, r, space)
+        state = new_state(record, joint, space.Q)
         rebuild(permutation, record, joint, state)
         total += likelihood(permutation, record, joint, state)
         neighbours(permutation, record, joint, state, own)

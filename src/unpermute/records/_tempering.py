@@ -17,13 +17,15 @@ import numpy as np
 from numba import njit
 from scipy.special import expit
 
-from unpermute.records._likelihood import Joint, Record, likelihood, neighbours, new_state, rebuild
+from unpermute.records._likelihood import likelihood, neighbours, new_state, rebuild
 from unpermute.records._prior import log_prior, moves_of
-from unpermute.records._search import Laws, Tables, fill_record
+from unpermute.records._record import new_space, read_record
 
 __all__ = ["exchange_ratios", "temper_pairs", "tempered_odds"]
 
 _FACTORS = np.array([1.0, 0.8, 0.65, 0.5, 0.4, 0.3, 0.2, 0.12, 0.06])
+# Pairs of columns that are assumed beside the table's own, by λ.
+_EXPECTED = np.array([1.8, 0.9, 0.6, 0.4, 0.3, 0.2, 0.1, 0.1, 0.1])
 # Records that are looked at: enough to see a pair that is often wrong.
 _RECORDS = 1500
 # The share of exchanged records of a pair is taken to be up to three times the average one, and
@@ -33,6 +35,8 @@ _UNEVEN, _MOST = 3.0, 0.3
 # others is at least the first (that of truly exchanged ones is 1/2), or if their mean reaches this
 # share of the others' median.
 _MIRRORED_RANK, _MIRRORED_SIZE = 0.3, 0.7
+# Records with smaller ratios tell nothing about that.
+_TELLING = 1.0
 # Columns that hold much the same mirror each other in any case: so many records may be odd for each
 # that is not, and the median of the others must be at least this.
 _MOST_ODD, _LEAST_TYPICAL = 0.3, 2.0
@@ -54,11 +58,11 @@ def temper_pairs(model, placed, found, *, seed):
     share = np.clip(_UNEVEN * model.prior.damaged / len(a), 1e-12, _MOST) + 0.5 / len(rows)
     logs = np.stack([_log_likelihood(factor * ratios, share) for factor in _FACTORS])
     weights = np.exp(logs - logs.max(axis=0))
-    common = np.full((len(_FACTORS), 1), 1 / len(_FACTORS))
+    common = _EXPECTED[:, None] / _EXPECTED.sum()
     for _ in range(_EM_STEPS):
         posterior = weights * common
         posterior /= posterior.sum(axis=0)
-        common = posterior.sum(axis=1, keepdims=True) + 0.5
+        common = posterior.sum(axis=1, keepdims=True) + _EXPECTED[:, None]
         common /= common.sum()
     # The factors fall: the sum from the end is the distribution function of λ.
     below = np.cumsum(posterior[::-1], axis=0)
@@ -99,10 +103,10 @@ def _mirrored(ratios):
     mirrored = np.zeros(ratios.shape[1], dtype=bool)
     for k in np.flatnonzero(np.any(ratios > 0, axis=0)):
         column = ratios[:, k]
-        odd, usual = column[column > 0], np.sort(-column[column < 0])
-        if len(usual):
+        odd, usual = column[column > _TELLING], np.sort(-column[column < -_TELLING])
+        if len(usual) and len(odd):
             rank = np.mean(np.searchsorted(usual, odd)) / len(usual)
-            size, typical = np.mean(odd) / np.median(usual), np.median(usual)
+            size, typical = np.mean(odd) / np.median(usual), np.median(-column[column < 0])
             alike = rank >= _MIRRORED_RANK or size >= _MIRRORED_SIZE
             few = len(odd) <= _MOST_ODD * len(usual)
             mirrored[k] = alike and few and typical >= _LEAST_TYPICAL
@@ -130,30 +134,19 @@ def _leave_out_damaged(ratios, permutations, odds):
 
 def exchange_ratios(model, placed):
     """Log-likelihood ratio of every exchange a < b in every record; NaN for equal values."""
-    joint = model.joint
-    laws = Laws(joint.location, joint.precision, joint.variances, joint.used, joint.degrees)
-    tables = Tables(
-        placed.codes, placed.home, placed.codes, placed.worth, placed.z, placed.numeric,
-        placed.present, placed.own, placed.version,
-    )  # fmt: skip
     n, p = placed.codes.shape
     ratios = np.full((n, p, p), np.nan)
-    _exchange_all(tables, laws, ratios)
+    _exchange_all(placed.tables(), model.laws(), ratios)
     return ratios
 
 
 @njit(cache=True, nogil=True)
 def _exchange_all(tables, laws, ratios):
     n, p = tables.codes.shape
-    Z, worth, space = np.empty((p, p)), np.empty((p, p)), np.empty((p, p))
-    missing, order = np.empty(p, dtype=np.bool_), np.arange(p)
+    space, order = new_space(p), np.arange(p)
     for r in range(n):
-        version = tables.version[r]
-        fill_record(tables, laws, r, missing, Z, worth)
-        m = np.sum(laws.used & ~missing)
-        record = Record(tables.codes[r], missing, np.sum(missing), m, Z, worth)
-        joint = Joint(laws.precision[version], laws.variances[version], laws.used, laws.degrees)
-        state = new_state(record, joint, space)
+        record, joint = read_record(tables, laws, r, space)
+        state = new_state(record, joint, space.Q)
         rebuild(order, record, joint, state)
         stays = likelihood(order, record, joint, state)
         neighbours(order, record, joint, state, ratios[r])
