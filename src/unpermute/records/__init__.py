@@ -1,7 +1,9 @@
 """Records with values under wrong columns: value models, joint model, search and decision."""
 
+from unpermute.records._bins import Bins
 from unpermute.records._causes import ANOTHER_ORDER, PERMUTED, RUN, SHIFTED, SWAPPED, name_causes
 from unpermute.records._cells import Cells, number_cells
+from unpermute.records._dependence import Dependence
 from unpermute.records._explain import explain
 from unpermute.records._joint import JointModel, Score
 from unpermute.records._model import RecordModel
@@ -36,4 +38,5 @@ __all__ = [
 # What a learned model consists of: the classes that a model in a file may hold.
 MODEL_PARTS = (
     KnownRecords, RecordModel, ValueModel, Smooth, TextModel, JointModel, Score, MovePrior, Cells,
+    Dependence, Bins,
 )  # fmt: skip

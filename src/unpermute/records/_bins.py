@@ -42,6 +42,13 @@ class Bins:
     missing: int
     size: int
 
+    def sound(self):
+        """Return whether all bins are within the size; bins read from a file may be anything."""
+        last = [self.missing, *self.texts.values()]
+        for first, points, exact in self.amounts.values():
+            last += [first, first + len(points) - bool(exact)]
+        return 0 <= self.size <= MOST_BINS and all(-1 <= place < self.size for place in last)
+
     def place(self, words):
         """Return the bin of every word of a vocabulary, -1 where there is none."""
         kinds = words.kinds

@@ -62,6 +62,25 @@ class Dependence:
     def __len__(self):
         return len(self.first)
 
+    def sound(self, p):
+        """Return whether these can be links of p columns; one read from a file may be anything."""
+        ends, n = np.concatenate([self.first, self.second]), len(self)
+        lengths = {len(part) for part in (self.second, self.kind, self.weights)}
+        lengths |= {len(self.counts), len(self.expected)}
+        if lengths != {n} or np.any((ends < 0) | (ends >= p)):
+            return False
+        if not set(self.bins) <= set(range(p)) or not all(b.sound() for b in self.bins.values()):
+            return False
+        for e, (a, b) in enumerate(zip(self.first.tolist(), self.second.tolist(), strict=True)):
+            if self.kind[e] >= 0:
+                good = self.counts[e].shape == self.expected[e].shape == (3,)
+            else:
+                good = {a, b} <= set(self.bins) and self.weights[e] > 0
+                good = good and self.counts[e].shape == (self.bins[a].size, self.bins[b].size)
+            if not good or np.any(self.counts[e] < 0):
+                return False
+        return True
+
     def links(self, p):
         """Return the links of p columns for the kernels."""
         table = np.zeros((len(self), *(2 * [MOST_BINS if len(self.bins) else 1])))

@@ -22,7 +22,7 @@ from unpermute.records import MODEL_PARTS, KnownRecords, Score
 
 __all__ = ["read_model", "write_model"]
 
-_FORMAT, _VERSION = "unpermute model", 1
+_FORMAT, _VERSION = "unpermute model", 2
 _TREE = "model.json"
 # No table gives a model of this size, but a few bytes of zip may claim to.
 _MOST_BYTES = 2**31
@@ -190,6 +190,8 @@ def _check_sizes(p, known):
         and cells.texts.max(initial=-1) < len(cells.text_list)
         and 0 <= cells.styles.min(initial=0) <= cells.styles.max(initial=0) < len(cells.style_names)
         and (n == 0 or (known.own.shape == (n, p) and known.version.shape == (n,)))
+        and known.model.dependence.sound(p)
+        and (n == 0 or known.own_links.shape == (n, len(known.model.dependence)))
         and 0 <= known.version.min(initial=0) <= known.version.max(initial=0) < max(versions, 1)
     )
     if not sound:
