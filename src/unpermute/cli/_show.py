@@ -74,15 +74,16 @@ class Screen:
         self._print("\nNothing was changed. To repair it:")
         self._command(words)
 
-    def repaired(self, result, table: str, outputs, lines=None) -> None:
+    def repaired(self, result, table: str, outputs, lines=None, n_mended: int = 0) -> None:
         """Show what a repair did, and how to go on; `lines` of the file where records start."""
         self._findings(result, lines)
         stem, suffix = _stem(table)
         if outputs.table is None:
             self._print("\nDry run: no table was written. -o FILE writes the repaired one.")
         elif outputs.table != "-":
-            n = result.summary["n_moved_cells"]
-            self._print(f"\n{outputs.table} is {table} with {n} cells moved, and nothing else.")
+            done = _counted(result.summary["n_moved_cells"], "cell") + " moved"
+            done += f" and {_counted(n_mended, 'line')} mended" if n_mended else ""
+            self._print(f"\n{outputs.table} is {table} with {done}, and nothing else.")
         for path, what in [
             (outputs.changes, "lists every moved cell, and what was proposed but not done"),
             (outputs.report, "is the report, for a browser"),
@@ -120,15 +121,34 @@ class Screen:
                     words += ["--exchange", f"{names}:{low}-{high}"]
                 self._command([*words, "-o", f"{stem}.repaired{suffix}"])
 
-    def applied(self, n_moved: int, table: str, output: str | None, *, undo: bool) -> None:
+    def ragged(self, lines, columns: list[str]) -> None:
+        """Show lines that have another number of fields than the header."""
+        if not lines:
+            return
+        mended = [line for line in lines if line.accepted]
+        self._print(
+            f"\n{_counted(len(lines), 'line')} with another number of fields than the"
+            f" {len(columns)} of the header: {len(mended)} can be mended,"
+            f" {len(lines) - len(mended)} stay as they are.",
+            style="bold",
+        )
+        shown = sorted(lines, key=lambda line: line.accepted)[:_SHOWN]
+        for line in shown:
+            self._print(f"  line {line.line.line}: {line.words(columns)}")
+        if len(lines) > len(shown):
+            more = "--json and --changes list all"
+            self._print(f"… and {len(lines) - len(shown):,} more; {more}.", style="dim")
+
+    def applied(self, moves, table: str, output: str | None, *, undo: bool) -> None:
         """Show what a list of changes did."""
-        done = "moved back" if undo else "moved"
+        done = _counted(len(moves), "cell") + (" moved back" if undo else " moved")
+        if moves.edits:
+            done += f" and {_counted(len(moves.edits), 'line')} "
+            done += "as they were" if undo else "made regular"
         if output is None:
-            self._print(
-                f"The list fits {table}: {n_moved} cells would be {done}. -o FILE writes the table."
-            )
+            self._print(f"The list fits {table}: {done}. -o FILE writes the table.")
         elif output != "-":
-            self._print(f"{output} is {table} with {n_moved} cells {done}, and nothing else.")
+            self._print(f"{output} is {table} with {done}, and nothing else.")
 
     def audited(self, result) -> None:
         """Show how much of a release can be undone."""
@@ -199,6 +219,10 @@ class Screen:
     def _command(self, words):
         # One line however narrow the screen is, so that it can be copied.
         self._console.print(Text("  " + shlex.join(words)), soft_wrap=True)
+
+
+def _counted(n, thing):
+    return f"{n:,} {thing}" if n == 1 else f"{n:,} {thing}s"
 
 
 def _plain_table():

@@ -3,8 +3,9 @@
 import io
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import typer
 from unpermute.cli._errors import one_sentence
 from unpermute.cli._options import Choice, Learning, Reading, Vectors, given, split_names
 from unpermute.cli._progress_bars import draw_progress
+from unpermute.cli._ragged import Ragged, mend
 from unpermute.cli._show import Screen, as_json
 from unpermute.files import (
     CHANGE_COLUMNS,
@@ -27,6 +29,7 @@ from unpermute.files import (
     check_output_format,
     file_format,
     listed_changes,
+    listed_edits,
     plan_moves,
     read_table,
     repaired_as,
@@ -87,13 +90,15 @@ def run_scan_or_repair(
         inputs = [table, choice.reference, model]
         with outputs.planned(force=force, inputs=inputs, json=json) as files:
             source, result = _search(command, table, reading, choice, learning, model)
-            moves, lines = _moves(source, result), _lines_of(source)
+            found = Found(source, result, _moves(source, result), mend(source, result, learning))
+            lines = _lines_of(source)
             command_line = shlex.join(["unpermute", "repair", table, *words])
-            _write(files, outputs, source, result, moves, command_line)
+            _write(files, outputs, found, command_line)
         if json:
-            changes = _as_dicts(_listed(source, moves, result))
-            written = asdict(outputs)
+            changes = _as_dicts(found.listed())
+            written, ragged = asdict(outputs), [line.as_dict(source) for line in found.ragged]
             more = {"changes": changes, "written": written, "assumed": source.notes}
+            more |= {"ragged_lines": ragged} if ragged else {}
             print(as_json(command, table, result, lines=lines, **more))
         else:
             screen = Screen(stderr=outputs.use_stdout)
@@ -101,9 +106,11 @@ def run_scan_or_repair(
             if command == "scan":
                 screen.scanned(result, table, words, lines)
             else:
-                screen.repaired(result, table, outputs, lines)
+                n_mended = sum(line.accepted for line in found.ragged)
+                screen.repaired(result, table, outputs, lines, n_mended)
+            screen.ragged(found.ragged, source.columns)
             screen.asked(result, table, words, lines)
-    if fail_on_found and result.summary["n_suspicious"]:
+    if fail_on_found and (result.summary["n_suspicious"] or found.ragged):
         raise typer.Exit(1)
 
 
@@ -130,9 +137,10 @@ def run_apply(
                 files.write(output, repaired_as(output, source, moves))
             files.commit()
         if json:
-            print(as_json("apply", table, None, written=asdict(outputs), n_moved_cells=len(moves)))
+            numbers = {"n_moved_cells": len(moves), "n_edited_lines": len(moves.edits)}
+            print(as_json("apply", table, None, written=asdict(outputs), **numbers))
         else:
-            Screen(stderr=outputs.use_stdout).applied(len(moves), table, output, undo=undo)
+            Screen(stderr=outputs.use_stdout).applied(moves, table, output, undo=undo)
 
 
 def run_audit(
@@ -188,12 +196,35 @@ def _search(command, table, reading, choice, learning, model):
     return source, result
 
 
-def _write(files, outputs, source, result, moves, command_line):
+@dataclass(frozen=True)
+class Found:
+    """A table, what was found in it, cells that would move, and lines that are not regular."""
+
+    source: SourceTable
+    result: Any
+    moves: Any
+    ragged: list[Ragged]
+
+    def accepted(self) -> Moves:
+        """Return what is to be done."""
+        places = (part[self.moves.accept] for part in self.moves.places())
+        edits = tuple(line.edit for line in self.ragged if line.edit is not None and line.accepted)
+        return Moves(*places, edits=edits)
+
+    def listed(self) -> Iterator[tuple]:
+        """Yield everything that is proposed, as lines of a list of changes."""
+        mended = [line.proposal() for line in self.ragged if line.edit is not None]
+        return chain(
+            _listed(self.source, self.moves, self.result), listed_edits(self.source, mended)
+        )
+
+
+def _write(files, outputs, found, command_line):
+    source, result = found.source, found.result
     if outputs.table is not None:
-        accepted = Moves(*(part[moves.accept] for part in moves.places()))
-        files.write(outputs.table, repaired_as(outputs.table, source, accepted))
+        files.write(outputs.table, repaired_as(outputs.table, source, found.accepted()))
     if outputs.changes is not None:
-        files.write(outputs.changes, written_changes(_listed(source, moves, result)))
+        files.write(outputs.changes, written_changes(found.listed()))
     if outputs.report is not None:
         files.write(outputs.report, [_report(result, source.name, command_line)])
     if outputs.model is not None:

@@ -15,7 +15,17 @@ if TYPE_CHECKING:
         written_changes,
     )
     from unpermute.files._csv_layout import NA_TEXTS, CsvStyle
-    from unpermute.files._moves import Moves, cell_texts, holds_null, move_cells, unfit_moves
+    from unpermute.files._line_edits import listed_edits
+    from unpermute.files._moves import (
+        INSERT,
+        JOIN,
+        LineEdit,
+        Moves,
+        cell_texts,
+        holds_null,
+        move_cells,
+        unfit_moves,
+    )
     from unpermute.files._read import (
         FORMATS,
         check_output_format,
@@ -25,17 +35,21 @@ if TYPE_CHECKING:
         split_suffix,
         tells_format,
     )
-    from unpermute.files._source import SourceTable, TableError, check_columns
+    from unpermute.files._source import RaggedLine, SourceTable, TableError, check_columns
     from unpermute.files._write import STDOUT, OutputFiles
 
 __all__ = [
     "CHANGE_COLUMNS",
     "FORMATS",
+    "INSERT",
+    "JOIN",
     "NA_TEXTS",
     "STDOUT",
     "CsvStyle",
+    "LineEdit",
     "Moves",
     "OutputFiles",
+    "RaggedLine",
     "SourceTable",
     "TableError",
     "cell_texts",
@@ -44,6 +58,7 @@ __all__ = [
     "file_format",
     "holds_null",
     "listed_changes",
+    "listed_edits",
     "move_cells",
     "plan_moves",
     "read_table",
@@ -57,7 +72,17 @@ __all__ = [
 _MODULES = {
     "_changes": ("CHANGE_COLUMNS", "listed_changes", "plan_moves", "written_changes"),
     "_csv_layout": ("NA_TEXTS", "CsvStyle"),
-    "_moves": ("Moves", "cell_texts", "holds_null", "move_cells", "unfit_moves"),
+    "_line_edits": ("listed_edits",),
+    "_moves": (
+        "INSERT",
+        "JOIN",
+        "LineEdit",
+        "Moves",
+        "cell_texts",
+        "holds_null",
+        "move_cells",
+        "unfit_moves",
+    ),
     "_read": (
         "FORMATS",
         "check_output_format",
@@ -67,7 +92,7 @@ _MODULES = {
         "split_suffix",
         "tells_format",
     ),
-    "_source": ("SourceTable", "TableError", "check_columns"),
+    "_source": ("RaggedLine", "SourceTable", "TableError", "check_columns"),
     "_write": ("STDOUT", "OutputFiles"),
 }
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unpermute.files._moves import Moves
+from unpermute.files._line_edits import plan_edits
+from unpermute.files._moves import INSERT, JOIN, Moves
 from unpermute.files._source import SourceTable, TableError, check_columns
 
 __all__ = [
@@ -96,7 +97,9 @@ def plan_moves(source: SourceTable, changes: SourceTable, *, undo: bool = False)
     moves : Moves
         Nothing is lost and nothing doubled: every value that is overwritten moves elsewhere.
     """
-    listed = _read_changes(changes)
+    everything = _read_changes(changes)
+    listed = everything.only(lambda origin: origin not in (JOIN, INSERT))
+    edits = _edits(source, everything.only((JOIN, INSERT).__contains__), undo)
     keys, origins = _cells(source, listed)
     _check_closed(source, listed, keys, origins)
     if undo:
@@ -104,13 +107,14 @@ def plan_moves(source: SourceTable, changes: SourceTable, *, undo: bool = False)
         there = np.argsort(origins)[np.argsort(np.argsort(keys))]
         origins = keys[there]
     before, after = (listed.new, listed.old) if undo else (listed.old, listed.new)
-    moves = Moves(*np.divmod(keys, len(source.columns)), *np.divmod(origins, len(source.columns)))
+    n = len(source.columns)
+    moves = Moves(*np.divmod(keys, n), *np.divmod(origins, n), edits=edits)
     _check_texts(source, listed, moves, before, after)
     return moves
 
 
 @dataclass(frozen=True)
-class _Listed:
+class Listed:
     """The lines of a list, as texts."""
 
     table: SourceTable
@@ -120,6 +124,12 @@ class _Listed:
     old: list[str]
     new: list[str]
     moved_from: list[str]
+
+    def only(self, wanted):
+        """Return the lines whose `moved_from` is wanted."""
+        keep = [k for k, origin in enumerate(self.moved_from) if wanted(origin)]
+        texts = ([getattr(self, name)[k] for k in keep] for name in _NEEDED)
+        return Listed(self.table, self.lines[keep], *texts)
 
     def refuse(self, k, problem):
         raise TableError(
@@ -140,7 +150,7 @@ def _read_changes(changes):
             f"{changes.name}, line {line}: another number of fields than the {n} names."
         )
     lines = _accepted(changes)
-    return _Listed(changes, lines, *(_column(changes, lines, name) for name in _NEEDED))
+    return Listed(changes, lines, *(_column(changes, lines, name) for name in _NEEDED))
 
 
 def _column(changes, lines, name):
@@ -164,16 +174,11 @@ def _accepted(changes):
 
 def _cells(source, listed):
     """Return the cells that change and the cells their values come from, as single numbers."""
-    for k, name in enumerate(listed.column):
-        if name not in source.columns:
-            try:
-                check_columns([name], source)
-            except TableError as error:
-                listed.refuse(k, str(error))
     n_columns = len(source.columns)
     places = {name: place for place, name in enumerate(source.columns)}
+    columns = _column_numbers(source, listed)
     rows = _row_numbers(source, listed, listed.row)
-    columns = np.array([places[name] for name in listed.column], dtype=np.int64)
+    _refuse_ragged(source, listed, rows)
     keys = rows * n_columns + columns
     if all(name in places for name in listed.moved_from):
         origins = np.array([places[name] for name in listed.moved_from], dtype=np.int64)
@@ -183,8 +188,38 @@ def _cells(source, listed):
             return keys, within_rows
     elif not all(map(_is_number, listed.moved_from)):
         _refuse_origin(source, listed, places)
-    origins = _row_numbers(source, listed, listed.moved_from) * n_columns + columns
-    return keys, origins
+    from_rows = _row_numbers(source, listed, listed.moved_from)
+    _refuse_ragged(source, listed, from_rows)
+    return keys, from_rows * n_columns + columns
+
+
+def _edits(source, listed, undo):
+    rows = _row_numbers(source, listed, listed.row).tolist()
+    columns = _column_numbers(source, listed).tolist()
+    return plan_edits(source, listed, rows, columns, undo=undo)
+
+
+def _column_numbers(source, listed):
+    """Return the columns that the lines of a list name."""
+    places = {name: place for place, name in enumerate(source.columns)}
+    for k, name in enumerate(listed.column):
+        if name not in places:
+            try:
+                check_columns([name], source)
+            except TableError as error:
+                listed.refuse(k, str(error))
+    return np.array([places[name] for name in listed.column], dtype=np.int64)
+
+
+def _refuse_ragged(source, listed, rows):
+    odd = np.flatnonzero(~np.isin(rows, source.frame_rows))
+    if len(odd):
+        row = int(rows[odd[0]])
+        listed.refuse(
+            int(odd[0]),
+            f"row {row} of {source.name} (line {source.line(row)}) has another number of fields"
+            " than the header: its cells cannot be moved.",
+        )
 
 
 def _line(values):
@@ -220,6 +255,7 @@ def _refuse_origin(source, listed, places):
 
 
 def _row_numbers(source, listed, texts):
+    """Return the rows that the lines of a list name."""
     for k, text in enumerate(texts):
         if not _is_number(text):
             listed.refuse(k, f"{text!r} is no row number.")

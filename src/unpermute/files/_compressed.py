@@ -5,18 +5,14 @@ import gzip
 import io
 import lzma
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-import polars as pl
+from unpermute.files._source import TableError
 
-from unpermute.files._moves import Moves
-from unpermute.files._source import SourceTable, TableError
-
-__all__ = ["COMPRESSIONS", "CompressedTable", "compression_of", "decompressed"]
+__all__ = ["COMPRESSIONS", "compressed", "compression_of", "decompressed"]
 
 
 @dataclass(frozen=True)
@@ -80,43 +76,15 @@ def decompressed(raw, suffix: str, name: str) -> bytes:
         raise TableError(f"{name} is not a complete {suffix} file.") from None
 
 
-class CompressedTable(SourceTable):
-    """A table in a compressed file.
-
-    Parameters
-    ----------
-    table : SourceTable
-        What the file holds.
-    suffix : str
-        Key of `COMPRESSIONS`.
-    """
-
-    def __init__(self, table: SourceTable, suffix: str):
-        self._table, self._suffix = table, suffix
-        self.name, self.columns, self.n_rows = table.name, table.columns, table.n_rows
-        self.frame_rows, self.notes = table.frame_rows, table.notes
-
-    def texts(self, rows: np.ndarray, columns: np.ndarray) -> list[str]:
-        """Return cells, by position, as they stand in the file (without quotes)."""
-        return self._table.texts(rows, columns)
-
-    def lines(self, rows: np.ndarray) -> np.ndarray:
-        """Return the lines of the decompressed file where records start, counted from 1."""
-        return self._table.lines(rows)
-
-    def with_moves(self, moves: Moves) -> Iterator[bytes | memoryview]:
-        """Yield the compressed file, piece by piece, with cells moved."""
-        sink = io.BytesIO()
-        # Not closed with the compressor: its bytes are read after the end.
-        sink.close, close = lambda: None, sink.close  # type: ignore[method-assign]
-        with COMPRESSIONS[self._suffix].writer(sink) as file:
-            for piece in self._table.with_moves(moves):
-                file.write(piece)
-                yield sink.getvalue()
-                sink.seek(0)
-                sink.truncate()
-        yield sink.getvalue()
-        close()
-
-    def _read_frame(self) -> pl.DataFrame:
-        return self._table.frame
+def compressed(pieces: Iterable[bytes | memoryview], suffix: str) -> Iterator[bytes]:
+    """Yield the pieces of a file compressed."""
+    sink = io.BytesIO()
+    # Not closed with the compressor: its last bytes are read after the end.
+    sink.close = lambda: None  # type: ignore[method-assign]
+    with COMPRESSIONS[suffix].writer(sink) as file:
+        for piece in pieces:
+            file.write(piece)
+            yield sink.getvalue()
+            sink.seek(0)
+            sink.truncate()
+    yield sink.getvalue()

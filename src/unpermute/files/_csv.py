@@ -15,9 +15,9 @@ import polars as pl
 from unpermute._progress import report
 from unpermute.files._csv_kernels import copy_with_moves, find_cells, write_plain
 from unpermute.files._csv_layout import CsvStyle, find_layout, lines_at
-from unpermute.files._marks import with_points
-from unpermute.files._moves import Moves
-from unpermute.files._source import SourceTable, TableError, few
+from unpermute.files._marks import Marks, find_marks
+from unpermute.files._moves import JOIN, LineEdit, Moves
+from unpermute.files._source import RaggedLine, SourceTable, TableError
 
 __all__ = ["CsvTable"]
 
@@ -58,12 +58,8 @@ class CsvTable(SourceTable):
             self.columns = [str(column) for column in range(n_columns)]
         self._starts, self._n_fields, self.n_rows = starts, n_fields, len(starts)
         self.frame_rows = np.flatnonzero(n_fields == n_columns)
-        ragged = np.flatnonzero(n_fields != n_columns)
-        if len(ragged):
-            lines = few(self.lines(ragged).tolist())
-            self.notes.append(
-                f"Lines with another number of fields than the {n_columns} of the header: {lines}."
-            )
+        self.delimiter = layout.delimiter
+        self._marks = Marks(dict.fromkeys(self.columns), style.decimal or ".")
 
     def texts(self, rows: np.ndarray, columns: np.ndarray) -> list[str]:
         """Return cells, by position, as they stand in the file (without quotes)."""
@@ -72,6 +68,41 @@ class CsvTable(SourceTable):
     def lines(self, rows: np.ndarray) -> np.ndarray:
         """Return the lines of the file where records start, counted from 1."""
         return lines_at(self._data, self._starts[np.asarray(rows, dtype=np.int64)])
+
+    def ragged_lines(self) -> list[RaggedLine]:
+        """Return the records that have another number of fields than there are columns."""
+        rows = np.flatnonzero(self._n_fields != len(self.columns))
+        found = []
+        for row, line in zip(rows.tolist(), self.lines(rows).tolist(), strict=True):
+            tokens = [self._utf8[a:b] for a, b in zip(*self._field_spans(row), strict=True)]
+            quoted = [token[:1] == b'"' for token in tokens]
+            found.append(RaggedLine(row, line, [_unquoted(token) for token in tokens], quoted))
+        return found
+
+    def fields_before(self, edit: LineEdit) -> list[str] | None:
+        """Return the fields that a record had before an edit, None if it cannot have been made."""
+        starts, stops = self._field_spans(edit.row)
+        tokens = [self._utf8[a:b] for a, b in zip(starts, stops, strict=True)]
+        token = tokens.pop(edit.column)
+        if edit.kind != JOIN:
+            return None if token else [_unquoted(other) for other in tokens]
+        inner = token[1:-1].replace(b'""', b'"')
+        parts = inner.split(bytes([self._delimiter]))
+        if b'"' + inner.replace(b'"', b'""') + b'"' != token or len(parts) != 2:
+            return None
+        before = [*tokens[: edit.column], *parts, *tokens[edit.column :]]
+        return [_unquoted(field) for field in before]
+
+    def read_records(self, records: list[list[str]]) -> pl.DataFrame:
+        """Return a frame of records that are given as texts, read as those of the file are."""
+        columns = zip(*records, strict=True)
+        frame = pl.DataFrame(dict(zip(self.columns, map(list, columns), strict=True)))
+        frame = frame.with_columns(pl.all().str.strip_chars(" \t\r\n"))
+        missing = ["", *(text.strip() for text in self._style.na)]
+        frame = frame.with_columns(
+            pl.when(pl.all().is_in(missing)).then(None).otherwise(pl.all()).name.keep()
+        )
+        return self._marks.plain(frame)
 
     def with_moves(self, moves: Moves) -> Iterator[bytes | memoryview]:
         """Yield the file, piece by piece, with the bytes of cells moved."""
@@ -98,8 +129,9 @@ class CsvTable(SourceTable):
         if frame.height != n_rows:
             raise AssertionError(f"{self.name}: {frame.height} of {n_rows} records were read")
         if self._style.finds_marks:
-            frame, notes = with_points(frame)
-            self.notes += notes
+            self._marks = find_marks(frame)
+            before, frame = frame, self._marks.plain(frame)
+            self.notes += self._marks.notes(before, frame)
         return frame
 
     def _plain_batches(self, between, after):
@@ -160,19 +192,51 @@ class CsvTable(SourceTable):
         starts[order], stops[order] = spans
         return starts, stops
 
+    def _field_spans(self, row):
+        n_fields = int(self._n_fields[row])
+        starts, stops = self._spans(np.full(n_fields, self._starts[row]), np.arange(n_fields))
+        return starts.tolist(), stops.tolist()
+
+    def _edited(self, edit: LineEdit):
+        """Return where in the file which bytes stand instead."""
+        starts, stops = self._field_spans(edit.row)
+        j, between = edit.column, bytes([self._delimiter])
+        if edit.kind == JOIN and edit.undo:
+            token = self._utf8[starts[j] : stops[j]]
+            return starts[j], stops[j], token[1:-1].replace(b'""', b'"')
+        if edit.kind == JOIN:
+            token = self._utf8[starts[j] : stops[j + 1]]
+            return starts[j], stops[j + 1], b'"' + token.replace(b'"', b'""') + b'"'
+        if not edit.undo:
+            place = starts[j] if j < len(starts) else stops[-1]
+            return place, place, between
+        last = j == len(starts) - 1
+        return starts[j] - last, stops[j] + (not last), b""
+
     def _pieces(self, moves):
+        cells = self._moved_spans(moves)
+        begin = 0
+        for start, stop, content in sorted(map(self._edited, moves.edits)):
+            yield from self._copied(cells, begin, start)
+            yield content
+            begin = stop
+        yield from self._copied(cells, begin, len(self._data))
+
+    def _moved_spans(self, moves):
+        """Return where cells and the bytes that they receive start and stop, in order."""
         starts, stops = self._spans(self._starts[moves.rows], moves.columns)
         from_starts, from_stops = self._spans(self._starts[moves.from_rows], moves.from_columns)
         order = np.argsort(starts)
-        cells = np.stack([starts, stops, from_starts, from_stops])[:, order]
-        begin = 0
-        while begin < len(self._data):
-            end = begin + _BATCH
-            first, last = np.searchsorted(cells[0], [begin, end])
+        return np.stack([starts, stops, from_starts, from_stops])[:, order]
+
+    def _copied(self, cells, begin, until):
+        while begin < until:
+            end = min(begin + _BATCH, until)
+            # An empty cell may stand at the very end.
+            first, last = np.searchsorted(cells[0], [begin, end + (end == until)])
             inside = np.ascontiguousarray(cells[:, first:last])
             # A cell at the border of two pieces belongs to the first as a whole.
             end = max(end, inside[1, -1]) if last > first else end
-            end = min(end, len(self._data))
             longer = (inside[3] - inside[2]).sum() - (inside[1] - inside[0]).sum()
             out = np.empty(end - begin + longer, dtype=np.uint8)
             starts, stops, from_starts, from_stops = inside

@@ -5,12 +5,14 @@ column is read as most of its telling cells ask for, and a column without any as
 Signs of money and per cent stay: they say something about the column a cell belongs to.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import polars as pl
 
 from unpermute.files._source import few
 
-__all__ = ["with_points"]
+__all__ = ["Marks", "find_marks"]
 
 _SIGN = r"(?:%|[$€£¥]|EUR|USD|GBP|CHF)"
 _BEFORE, _AFTER = rf"^[+-]?(?:{_SIGN}[ \u00a0]?)?[+-]?", rf"(?:[ \u00a0]?{_SIGN})?$"
@@ -38,6 +40,7 @@ _GROUPED = {
     ".": _number(rf"[1-9]\d{{0,2}}(?:(?:,|{_GAP})\d{{3}})+"),
 }
 _BETWEEN = {",": rf"(\d)(?:\.|{_GAP})(\d)", ".": rf"(\d)(?:,|{_GAP})(\d)"}
+_MARKED = rf"\d(?:[.,]|{_GAP})\d"
 # Records that are looked at, evenly spaced, and how many times more cells must show one mark.
 _LOOKED_AT = 20_000
 _CLEARLY = 9
@@ -45,40 +48,57 @@ _CLEARLY = 9
 _TELLING = 0.1
 
 
-def with_points(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """Return a frame of texts with a point in every number and nothing between thousands.
+@dataclass(frozen=True)
+class Marks:
+    """Decimal marks of the columns of a table.
+
+    Attributes
+    ----------
+    own : dict of str to str or None
+        What the cells of a column show; None if they show nothing.
+    usual : str
+        What the others are read with.
+    """
+
+    own: dict[str, str | None]
+    usual: str
+
+    def plain(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return a frame of texts with a point in every number and nothing between thousands."""
+        return frame.with_columns(self._plain(series) for series in frame)
+
+    def notes(self, before: pl.DataFrame, after: pl.DataFrame) -> list[str]:
+        """Return sentences that say what was assumed."""
+        named: dict[str, list[str]] = {",": [], ".": []}
+        for name in before.columns:
+            n_changed = int((before[name] != after[name]).sum() or 0)
+            if n_changed > _TELLING * (before.height - before[name].null_count()):
+                named[self.own[name] or self.usual].append(name)
+        notes = [f"Read as decimal commas: {few(named[','])}."] if named[","] else []
+        if named["."]:
+            notes.append(f"Read as numbers with separated thousands: {few(named['.'])}.")
+        return notes
+
+    def _plain(self, series):
+        mark = self.own[series.name] or self.usual
+        if not series.str.contains(_MARKED).any():
+            return series
+        return _plain(series, mark, own=self.own[series.name] == mark or mark == ".")
+
+
+def find_marks(frame: pl.DataFrame) -> Marks:
+    """Return the decimal marks that the cells of a frame of texts show.
 
     Examples
     --------
     >>> import polars as pl
-    >>> from unpermute.files._marks import with_points
-    >>> frame, notes = with_points(pl.DataFrame({"price": ["1.234,50", "3,20"], "n": ["1", "2"]}))
-    >>> frame["price"].to_list(), notes
-    (['1234.50', '3.20'], ['Read as decimal commas: price.'])
+    >>> from unpermute.files._marks import find_marks
+    >>> frame = pl.DataFrame({"price": ["1.234,50", "3,20"], "n": ["1", "2"]})
+    >>> find_marks(frame).plain(frame)["price"].to_list()
+    ['1234.50', '3.20']
     """
-    marked = [s.name for s in frame if s.str.contains(rf"\d(?:,|{_GAP})\d").any()]
-    if not marked:
-        return frame, []
-    marks = _decimal_marks(frame)
-    shown = set(marks.values()) - {None}
-    usual = "," if shown == {","} else "."
-    changed = []
-    commas: list[str] = []
-    grouped: list[str] = []
-    for name in frame.columns:
-        mark = marks[name] or usual
-        if mark == "." and name not in marked:
-            continue
-        plain = _plain(frame[name], mark, own=marks[name] == mark or mark == ".")
-        n_changed = int((plain != frame[name]).sum() or 0)
-        if n_changed:
-            changed.append(plain)
-        if n_changed > _TELLING * (frame.height - frame[name].null_count()):
-            (commas if mark == "," else grouped).append(name)
-    notes = [f"Read as decimal commas: {few(commas)}."] if commas else []
-    if grouped:
-        notes.append(f"Read as numbers with separated thousands: {few(grouped)}.")
-    return frame.with_columns(changed), notes
+    own = _decimal_marks(frame)
+    return Marks(own, "," if set(own.values()) - {None} == {","} else ".")
 
 
 def _decimal_marks(frame):

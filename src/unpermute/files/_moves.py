@@ -1,6 +1,6 @@
 """Cells that receive the value of other cells, and data frames with cells moved."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from functools import partial
 from numbers import Integral
@@ -8,7 +8,42 @@ from numbers import Integral
 import narwhals.stable.v1 as nw
 import numpy as np
 
-__all__ = ["Moves", "cell_texts", "holds_null", "move_cells", "unfit_moves"]
+__all__ = [
+    "INSERT",
+    "JOIN",
+    "LineEdit",
+    "Moves",
+    "cell_texts",
+    "holds_null",
+    "move_cells",
+    "unfit_moves",
+]
+
+
+JOIN, INSERT = "(join)", "(insert)"
+
+
+@dataclass(frozen=True)
+class LineEdit:
+    """A line of delimited text with one field too many or too few that becomes regular.
+
+    Attributes
+    ----------
+    row : int
+        Number of the record.
+    column : int
+        Column of the value or of the gap.
+    kind : str
+        JOIN: quotes make one value of a field and the next. INSERT: a delimiter makes an empty
+        field.
+    undo : bool
+        Whether to take the quotes or the delimiter away again.
+    """
+
+    row: int
+    column: int
+    kind: str
+    undo: bool = False
 
 
 @dataclass(frozen=True)
@@ -21,12 +56,15 @@ class Moves:
         The cells.
     from_rows, from_columns : ndarray of int
         Where their new values come from.
+    edits : tuple of LineEdit
+        Lines that become regular, or are no longer; none of the cells is in one of them.
     """
 
     rows: np.ndarray
     columns: np.ndarray
     from_rows: np.ndarray
     from_columns: np.ndarray
+    edits: tuple[LineEdit, ...] = field(default=(), kw_only=True)
 
     def __len__(self) -> int:
         return len(self.rows)

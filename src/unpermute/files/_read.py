@@ -10,7 +10,7 @@ from dataclasses import replace
 from unpermute.files._arrow import ArrowTable
 from unpermute.files._compressed import (
     COMPRESSIONS,
-    CompressedTable,
+    compressed,
     compression_of,
     decompressed,
 )
@@ -105,7 +105,9 @@ def read_table(
     raw = decompressed(raw, suffix, name)
     if not len(raw):
         raise TableError(f"{name} is empty.")
-    return CompressedTable(_open(raw, name, format, style, sheet), suffix)
+    table = _open(raw, name, format, style, sheet)
+    table.compression = suffix
+    return table
 
 
 def _open(raw, name, format, style, sheet):
@@ -197,7 +199,8 @@ def repaired_as(path: str, source: SourceTable, moves: Moves) -> Iterator[bytes 
     format = _EXTENSIONS.get(split_suffix(path)[1])
     if isinstance(source, WorkbookTable) and format in _CONVERTED["xlsx"]:
         return source.converted(moves, format)
-    return source.with_moves(moves)
+    pieces = source.with_moves(moves)
+    return pieces if source.compression is None else compressed(pieces, source.compression)
 
 
 def _read_raw(path, name):

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 
@@ -10,11 +11,31 @@ import polars as pl
 
 from unpermute.files._moves import Moves
 
-__all__ = ["SourceTable", "TableError", "check_columns", "few"]
+__all__ = ["RaggedLine", "SourceTable", "TableError", "check_columns", "few"]
 
 
 class TableError(ValueError):
     """What is wrong with a file, an option or a list of changes, in one sentence for people."""
+
+
+@dataclass(frozen=True)
+class RaggedLine:
+    """A record that has another number of fields than the table has columns.
+
+    Attributes
+    ----------
+    row, line : int
+        Number of the record, from 0, and line of the file, from 1.
+    fields : list of str
+        As they stand in the file, without quotes.
+    quoted : list of bool
+        Which of them stand in quotes.
+    """
+
+    row: int
+    line: int
+    fields: list[str]
+    quoted: list[bool]
 
 
 class SourceTable(ABC):
@@ -30,7 +51,11 @@ class SourceTable(ABC):
         Number of records.
     notes : list of str
         What was assumed about the file, once it has been read.
+    compression : str or None
+        How the file was compressed, such as ".gz".
     """
+
+    compression: str | None = None
 
     name: str
     columns: list[str]
@@ -46,6 +71,10 @@ class SourceTable(ABC):
     def frame_rows(self) -> np.ndarray:
         """Numbers of the records that the frame holds: all but those with other fields."""
         return np.arange(self.n_rows)
+
+    def ragged_lines(self) -> list[RaggedLine]:
+        """Return the records that have another number of fields than there are columns."""
+        return []
 
     @abstractmethod
     def _read_frame(self) -> pl.DataFrame:

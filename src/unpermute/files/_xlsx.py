@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from unpermute.files._csv_layout import CsvStyle
-from unpermute.files._marks import with_points
+from unpermute.files._marks import find_marks
 from unpermute.files._moves import Moves
 from unpermute.files._sheet import Workbook, cell_name
 from unpermute.files._source import SourceTable, TableError, few
@@ -117,8 +117,9 @@ class WorkbookTable(SourceTable):
             .name.keep()
         )
         if self._style.finds_marks:
-            frame, notes = with_points(frame)
-            self.notes += notes
+            marks = find_marks(frame)
+            before, frame = frame, marks.plain(frame)
+            self.notes += marks.notes(before, frame)
         return frame
 
     def _text_frame(self, places):

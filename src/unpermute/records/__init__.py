@@ -10,6 +10,7 @@ from unpermute.records._model import RecordModel
 from unpermute.records._prior import MovePrior
 from unpermute.records._read import ColumnKind, describe_columns, read_cells
 from unpermute.records._repair import KnownRecords, RecordRepairs, learn_records, repair_records
+from unpermute.records._score import score_records
 from unpermute.records._smooth import Smooth
 from unpermute.records._text import TextModel
 from unpermute.records._values import ValueModel
@@ -33,6 +34,7 @@ __all__ = [
     "number_cells",
     "read_cells",
     "repair_records",
+    "score_records",
 ]
 
 # What a learned model consists of: the classes that a model in a file may hold.

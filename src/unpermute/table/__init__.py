@@ -2,7 +2,18 @@
 
 from unpermute.table._audit import AuditResult, audit
 from unpermute.table._model import TableModel
+from unpermute.table._ragged import MendedLine, mend_lines
 from unpermute.table._repair import learn, repair, scan
 from unpermute.table._result import TableResult
 
-__all__ = ["AuditResult", "TableModel", "TableResult", "audit", "learn", "repair", "scan"]
+__all__ = [
+    "AuditResult",
+    "MendedLine",
+    "TableModel",
+    "TableResult",
+    "audit",
+    "learn",
+    "mend_lines",
+    "repair",
+    "scan",
+]

@@ -83,7 +83,8 @@ class Changes(Moves):
 
     def take(self, chosen):
         """Return some of the changes, or all of them in another order."""
-        return Changes(*(getattr(self, each.name)[chosen] for each in fields(self)))
+        arrays = (each.name for each in fields(self) if not each.kw_only)
+        return Changes(*(getattr(self, name)[chosen] for name in arrays))
 
     def by_row(self):
         """Return the changes row by row."""

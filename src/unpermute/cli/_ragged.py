@@ -1,0 +1,95 @@
+"""Lines with another number of fields than the header: judge them, and say what was found."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from unpermute.cli._options import Learning
+from unpermute.files import INSERT, JOIN, LineEdit, RaggedLine, SourceTable
+
+__all__ = ["Ragged", "mend"]
+
+# Regular records that trials are made of.
+_TRIALS = 120
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """A line, what would make it regular (None: nobody knows), and whether that is sure enough."""
+
+    line: RaggedLine
+    edit: LineEdit | None
+    confidence: float
+    accepted: bool
+
+    def proposal(self) -> tuple:
+        """Return the line as `listed_edits` takes it."""
+        return self.line, self.edit, self.confidence, self.accepted
+
+    def words(self, columns: list[str]) -> str:
+        """Return for people what would make the line regular."""
+        n = len(self.line.fields)
+        fields = "1 field" if n == 1 else f"{n} fields"
+        if self.edit is None:
+            return f"{fields}; left as it is"
+        name, k = columns[self.edit.column], self.edit.column
+        what = (
+            f"{self.line.fields[k]!r} and {self.line.fields[k + 1]!r} are one value of {name}"
+            if self.edit.kind == JOIN
+            else f"{name} is missing"
+        )
+        doubt = "" if self.accepted else "; not sure enough, left as it is"
+        # Rounded down: 1.000 would promise more than 0.9999 does.
+        return f"{fields}; {what} ({math.floor(self.confidence * 1000) / 1000:.3f}{doubt})"
+
+    def as_dict(self, source: SourceTable) -> dict:
+        """Return the line for JSON."""
+        found = {"line": self.line.line, "row": self.line.row, "n_fields": len(self.line.fields)}
+        if self.edit is None:
+            return found | {"accept": "no"}
+        kind = {JOIN: "join", INSERT: "insert"}[self.edit.kind]
+        return found | {
+            "kind": kind,
+            "column": source.columns[self.edit.column],
+            "confidence": self.confidence,
+            "accept": "yes" if self.accepted else "no",
+        }
+
+
+def mend(source: SourceTable, result, learning: Learning) -> list[Ragged]:
+    """Judge the lines of a table that are not regular by what was learned from the others."""
+    from unpermute.table import mend_lines
+
+    lines = source.ragged_lines()
+    # A column of such a name could not be told from an edit in a list of changes.
+    if not lines or result.model is None or {JOIN, INSERT} & set(source.columns):
+        return [Ragged(line, None, 0.0, False) for line in lines]
+    mended = mend_lines(
+        result.model,
+        source.columns,
+        [line.fields for line in lines],
+        _sample(source, learning.seed),
+        delimiter=source.delimiter,  # type: ignore[attr-defined]
+        read=source.read_records,  # type: ignore[attr-defined]
+        random_state=learning.seed,
+    )
+    found = []
+    for line, how in zip(lines, mended, strict=True):
+        quoted = how is not None and how.kind == JOIN and any(line.quoted[how.column :][:2])
+        if how is None or quoted:
+            found.append(Ragged(line, None, 0.0, False))
+            continue
+        edit = LineEdit(line.row, how.column, how.kind)
+        accepted = how.confidence >= learning.min_confidence
+        found.append(Ragged(line, edit, how.confidence, accepted))
+    return found
+
+
+def _sample(source, seed):
+    """Return some regular records as they stand in the file."""
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(source.frame_rows)[:_TRIALS]
+    n = len(source.columns)
+    texts = source.texts(np.repeat(rows, n), np.tile(np.arange(n), len(rows)))
+    return [texts[k * n : (k + 1) * n] for k in range(len(rows))]
