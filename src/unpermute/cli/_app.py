@@ -38,6 +38,16 @@ _Model = Annotated[
 _Changes = Annotated[
     str | None, typer.Option(metavar="FILE", help="Write a CSV with one line per moved cell.")
 ]
+_SafeForSpreadsheets = Annotated[
+    bool,
+    typer.Option(
+        "--safe-for-spreadsheets",
+        metavar="",
+        help="In the list of --changes, put an apostrophe before cells that begin with = + - or @."
+        " A spreadsheet would calculate them, and a formula that somebody put into the table could"
+        " send data away. With the apostrophe they are text, and apply reads them back.",
+    ),
+]
 _FailOnFound = Annotated[
     bool,
     typer.Option("--fail-on-found", metavar="", help="Exit with 1 if something looks shuffled."),
@@ -131,6 +141,7 @@ def scan(
     learning: Learning,
     model: _Model = None,
     changes: _Changes = None,
+    safe_for_spreadsheets: _SafeForSpreadsheets = False,
     fail_on_found: _FailOnFound = False,
     force: Force = False,
     json: Json = False,
@@ -151,7 +162,7 @@ def scan(
         reading,
         choice,
         learning,
-        _tables().Outputs(changes=changes),
+        _tables().Outputs(changes=changes, for_spreadsheets=safe_for_spreadsheets),
         model=model,
         fail_on_found=fail_on_found,
         force=force,
@@ -171,6 +182,7 @@ def repair(
         typer.Option("--output", "-o", metavar="FILE", help="Write the repaired table; - prints."),
     ] = None,
     changes: _Changes = None,
+    safe_for_spreadsheets: _SafeForSpreadsheets = False,
     report: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write a report in HTML.")
     ] = None,
@@ -201,7 +213,7 @@ def repair(
         reading,
         choice,
         learning,
-        _tables().Outputs(output, changes, report, save_model),
+        _tables().Outputs(output, changes, report, save_model, safe_for_spreadsheets),
         model=model,
         fail_on_found=fail_on_found,
         force=force,

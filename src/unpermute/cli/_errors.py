@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import typer
 
+from unpermute.cli._shown import shown
+
 __all__ = ["one_sentence"]
 
 # "Internal software error" of sysexits.h.
@@ -40,5 +42,5 @@ def one_sentence() -> Iterator[None]:
 
 
 def _say(sentence: str) -> None:
-    print(sentence, file=sys.stderr)
+    print(shown(sentence), file=sys.stderr)
     raise typer.Exit(2)

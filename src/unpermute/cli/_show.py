@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unpermute import __version__
+from unpermute.cli._shown import shown, shown_json
 from unpermute.files import split_suffix
 
 __all__ = ["Screen", "as_json"]
@@ -35,7 +36,8 @@ def as_json(command: str, table: str, result, *, lines=None, **more) -> str:
             content["vectors"] = _with_lines(content["vectors"], lines)
         if hasattr(result, "advice"):
             content["advice"] = result.advice
-    return json.dumps(_plain(content | more), indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(_plain(content | more), indent=2, ensure_ascii=False, allow_nan=False)
+    return shown_json(text)
 
 
 class Screen:
@@ -132,12 +134,11 @@ class Screen:
             f" {len(lines) - len(mended)} stay as they are.",
             style="bold",
         )
-        shown = sorted(lines, key=lambda line: line.accepted)[:_SHOWN]
-        for line in shown:
+        for line in sorted(lines, key=lambda line: line.accepted)[:_SHOWN]:
             self._print(f"  line {line.line.line}: {line.words(columns)}")
-        if len(lines) > len(shown):
+        if len(lines) > _SHOWN:
             more = "--json and --changes list all"
-            self._print(f"… and {len(lines) - len(shown):,} more; {more}.", style="dim")
+            self._print(f"… and {len(lines) - _SHOWN:,} more; {more}.", style="dim")
 
     def applied(self, moves, table: str, output: str | None, *, undo: bool) -> None:
         """Show what a list of changes did."""
@@ -163,14 +164,14 @@ class Screen:
             low, high = _measure(row.get("low")), _measure(row.get("high"))
             interval = f"{low} – {high}" if low or high else ""
             value, *others = (_measure(row.get(name)) for name in ("value", "baseline", "control"))
-            table.add_row(Text(str(row["measure"])), value, interval, *others)
+            table.add_row(_text(row["measure"]), value, interval, *others)
         self._console.print()
         self._console.print(table)
         if result.advice:
             self._print("\nWhat would protect:")
             advice = Table.grid(padding=(0, 1))
             for each in result.advice:
-                advice.add_row("-", Text(each))
+                advice.add_row("-", _text(each))
             self._console.print(advice)
 
     def _findings(self, result, lines):
@@ -185,21 +186,21 @@ class Screen:
         rows = result.vectors.to_dicts()
         if not rows:
             return
-        shown = rows[:_SHOWN]
-        by_record = lines is not None and shown[0].get("row") is not None
-        shown = _with_lines(shown, lines) if by_record else shown
+        first = rows[:_SHOWN]
+        by_record = lines is not None and first[0].get("row") is not None
+        first = _with_lines(first, lines) if by_record else first
         self._console.print()
-        self._console.print(_vector_table(shown))
+        self._console.print(_vector_table(first))
         if by_record:
-            self._proposals(result, shown)
+            self._proposals(result, first)
         if len(rows) > _SHOWN:
             self._print(f"… and {len(rows) - _SHOWN:,} more; --json lists all.", style="dim")
 
-    def _proposals(self, result, shown):
+    def _proposals(self, result, records):
         """Values now and proposed, and the evidence, of the records shown."""
         proposals = result.proposals
         self._print("\nProposed (value now → value proposed):", style="dim")
-        for record in shown:
+        for record in records:
             cells = proposals.filter(proposals["row"] == record["row"]).to_dicts()
             moves = [
                 f"{c['column']}: {_cell(c['old'])} → {_cell(c['new'])}" for c in cells[:_CELLS]
@@ -214,11 +215,11 @@ class Screen:
 
     def _print(self, text, style=""):
         # A Text, because values of a table may look like markup.
-        self._console.print(Text(text, style=style))
+        self._console.print(Text(shown(text), style=style))
 
     def _command(self, words):
         # One line however narrow the screen is, so that it can be copied.
-        self._console.print(Text("  " + shlex.join(words)), soft_wrap=True)
+        self._console.print(Text("  " + shown(shlex.join(words))), soft_wrap=True)
 
 
 def _counted(n, thing):
@@ -244,11 +245,11 @@ def _vector_table(rows):
     table.add_column("cause", overflow="fold")
     for row in rows:
         cells = [Text(str(row[number]))] if by_record else []
-        cells += [Text(str(row["vector"]))] if named else []
+        cells += [_text(row["vector"])] if named else []
         cells.append(Text(str(row["status"]), style=_STATUS_STYLES.get(row["status"], "")))
         cells += [Text(_share(row.get("damaged"))), Text(_share(row.get("confidence")))]
         cells.append(Text(str(row.get("moved") or "")))
-        table.add_row(*cells, Text(row.get("cause") or ""))
+        table.add_row(*cells, _text(row.get("cause") or ""))
     return table
 
 
@@ -286,7 +287,11 @@ def _few(names):
 
 
 def _cell(text):
-    return "(empty)" if text is None else text
+    return "(empty)" if text is None else text.replace("\n", "\\n")
+
+
+def _text(value):
+    return Text(shown(str(value)).replace("\n", "\\n"))
 
 
 def _share(value):

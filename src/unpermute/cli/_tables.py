@@ -4,7 +4,7 @@ import io
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -48,6 +48,7 @@ class Outputs:
     changes: str | None = None
     report: str | None = None
     model: str | None = None
+    for_spreadsheets: bool = False
 
     def planned(self, *, force: bool, inputs: Iterable[str | None], json: bool) -> OutputFiles:
         """Check all of them, before any work is done."""
@@ -55,9 +56,15 @@ class Outputs:
         for path in (self.table, self.changes, self.report, self.model):
             if path is not None:
                 files.plan(path)
+        if self.for_spreadsheets and self.changes is None:
+            raise TableError("--safe-for-spreadsheets is for the list of --changes; name its file.")
         if json and STDOUT in (self.table, self.changes, self.report, self.model):
             raise TableError("--json and an output called - cannot both go to standard output.")
         return files
+
+    def paths(self) -> dict[str, str | None]:
+        """Return where results go, by name."""
+        return {name: getattr(self, name) for name in ("table", "changes", "report", "model")}
 
     @property
     def use_stdout(self) -> bool:
@@ -96,7 +103,7 @@ def run_scan_or_repair(
             _write(files, outputs, found, command_line)
         if json:
             changes = _as_dicts(found.listed())
-            written, ragged = asdict(outputs), [line.as_dict(source) for line in found.ragged]
+            written, ragged = outputs.paths(), [line.as_dict(source) for line in found.ragged]
             more = {"changes": changes, "written": written, "assumed": source.notes}
             more |= {"ragged_lines": ragged} if ragged else {}
             print(as_json(command, table, result, lines=lines, **more))
@@ -138,7 +145,7 @@ def run_apply(
             files.commit()
         if json:
             numbers = {"n_moved_cells": len(moves), "n_edited_lines": len(moves.edits)}
-            print(as_json("apply", table, None, written=asdict(outputs), **numbers))
+            print(as_json("apply", table, None, written=outputs.paths(), **numbers))
         else:
             Screen(stderr=outputs.use_stdout).applied(moves, table, output, undo=undo)
 
@@ -224,7 +231,8 @@ def _write(files, outputs, found, command_line):
     if outputs.table is not None:
         files.write(outputs.table, repaired_as(outputs.table, source, found.accepted()))
     if outputs.changes is not None:
-        files.write(outputs.changes, written_changes(found.listed()))
+        lines = written_changes(found.listed(), for_spreadsheets=outputs.for_spreadsheets)
+        files.write(outputs.changes, lines)
     if outputs.report is not None:
         files.write(outputs.report, [_report(result, source.name, command_line)])
     if outputs.model is not None:

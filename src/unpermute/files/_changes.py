@@ -33,6 +33,8 @@ _PROBABILITIES = ("damaged", "confidence")
 _NEEDED = ("row", "column", "old", "new", "moved_from")
 _BATCH_LINES = 100_000
 _MOST_DIGITS = 18
+# What a spreadsheet may take for a formula, and the apostrophe that tells it not to.
+_CALCULATED = ("=", "+", "-", "@", "\t", "\r", "'")
 _SPECIAL = re.compile(r'[",\r\n]')
 
 
@@ -73,11 +75,24 @@ def listed_changes(source: SourceTable, moves: Moves, notes: dict) -> Iterator[t
         )
 
 
-def written_changes(changes: Iterable[tuple]) -> Iterator[bytes]:
-    """Yield what `listed_changes` yields as lines of CSV in UTF-8."""
+def written_changes(changes: Iterable[tuple], *, for_spreadsheets: bool = False) -> Iterator[bytes]:
+    """Yield what `listed_changes` yields as lines of CSV in UTF-8.
+
+    Parameters
+    ----------
+    changes : iterable of tuple
+        The changes.
+    for_spreadsheets : bool, default=False
+        Whether cells that a spreadsheet would calculate get an apostrophe, which makes them text.
+
+    Yields
+    ------
+    line : bytes
+        A line of the list.
+    """
     yield _line(CHANGE_COLUMNS)
     for change in changes:
-        yield _line(change)
+        yield _line(tuple(map(_as_text, change)) if for_spreadsheets else change)
 
 
 def plan_moves(source: SourceTable, changes: SourceTable, *, undo: bool = False) -> Moves:
@@ -97,7 +112,7 @@ def plan_moves(source: SourceTable, changes: SourceTable, *, undo: bool = False)
     moves : Moves
         Nothing is lost and nothing doubled: every value that is overwritten moves elsewhere.
     """
-    everything = _read_changes(changes)
+    everything = _read_changes(source, changes)
     listed = everything.only(lambda origin: origin not in (JOIN, INSERT))
     edits = _edits(source, everything.only((JOIN, INSERT).__contains__), undo)
     keys, origins = _cells(source, listed)
@@ -137,7 +152,7 @@ class Listed:
         )
 
 
-def _read_changes(changes):
+def _read_changes(source, changes):
     missing = [name for name in _NEEDED if name not in changes.columns]
     if missing:
         raise TableError(
@@ -150,7 +165,13 @@ def _read_changes(changes):
             f"{changes.name}, line {line}: another number of fields than the {n} names."
         )
     lines = _accepted(changes)
-    return Listed(changes, lines, *(_column(changes, lines, name) for name in _NEEDED))
+    texts = {name: _column(changes, lines, name) for name in _NEEDED}
+    for name in ("column", "moved_from"):
+        # A name as it stands counts first: it may begin with an apostrophe itself.
+        texts[name] = [
+            text if text in source.columns else _without_apostrophe(text) for text in texts[name]
+        ]
+    return Listed(changes, lines, **texts)
 
 
 def _column(changes, lines, name):
@@ -233,6 +254,16 @@ def _line(values):
     return (",".join(map(_field, values)) + "\n").encode()
 
 
+def _as_text(value):
+    """Return a text that no spreadsheet calculates; an apostrophe is doubled, to be read back."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_CALCULATED) else value
+
+
+def _without_apostrophe(text):
+    """Return what a text was before `_as_text`."""
+    return text[1:] if text.startswith("'") and text[1:].startswith(_CALCULATED) else text
+
+
 def _field(value):
     # Not by the csv module, which leaves a lone carriage return without quotes.
     text = "" if value is None else str(value)
@@ -312,7 +343,7 @@ def _place(source, key):
 
 
 def _same(present, listed):
-    if present == listed:
+    if listed in (present, _as_text(present)):
         return True
     # A spreadsheet in which the list was edited may have written 1.50 as 1.5: the table still has
     # its own text, which is what moves.

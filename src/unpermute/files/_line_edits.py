@@ -88,7 +88,7 @@ def _check_regular(source, listed, k, edit, ragged):
 def _compare(source, listed, k, edit, fields):
     old, new = _texts(fields, edit, source)
     for found, wanted in ((old, listed.old[k]), (new, listed.new[k])):
-        if found != wanted:
+        if wanted not in (found, f"'{found}"):
             listed.refuse(
                 k, f"row {edit.row} of {source.name} should hold {wanted!r}, but holds {found!r}."
             )
