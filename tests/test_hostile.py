@@ -92,9 +92,7 @@ def _csv(rows):
 
 @given(
     st.lists(st.tuples(*[st.sampled_from(CELLS)] * 3), min_size=2, max_size=6),
-    st.lists(
-        st.sampled_from(["=a", "+b", "@", "'=a", "n", "-"]), min_size=3, max_size=3, unique=True
-    ),
+    st.permutations(["=a", "+b", "@", "'-c", "n", "-"]).map(lambda names: names[:3]),
 )
 def test_safe_lists_are_read_back(rows, names):
     source = CsvTable(_csv([names, *rows]), "t.csv", CsvStyle(delimiter=","))
