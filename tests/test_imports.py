@@ -29,6 +29,7 @@ LAYERS = [
     {"stream", "distributed"},
     {"files"},
     {"records"},
+    {"columns"},
     {"table"},
     {"report"},
     {"experiments"},

@@ -424,6 +424,49 @@ def test_audit_of_a_release(tumours):
     assert result.table["value"].iloc[0] > 0.9
 
 
+def test_audit_of_all_rows_is_no_all_clear(rng):
+    x = rng.normal(size=(200, 3))
+    frame = pd.DataFrame({"a": x.sum(axis=1), "b": x[:, 0], "c": x[:, 1], "d": x[:, 2]})
+    result = audit(frame, ["a"], ratio=1, n_trials=2)
+    assert "no all-clear" in result.advice[0]
+    insider = result.summary["measures"]["rows re-linked, dependence known"]
+    assert insider["value"] > 0.9
+    assert "protects" not in " ".join(result.advice)
+
+
+def test_too_few_trials_are_no_all_clear(rng):
+    x = rng.normal(size=150)
+    frame = pd.DataFrame({"a": x, "b": x + 0.1 * rng.normal(size=150), "c": rng.normal(size=150)})
+    result = audit(frame, ["a"], n_trials=1)
+    assert "protects" not in " ".join(result.advice)
+
+
+def test_an_audit_ends_in_time(rng):
+    frame = pd.DataFrame(rng.normal(size=(300, 5)), columns=list("abcde"))
+    result = audit(frame, ["a", "b"], together=True, n_trials=10_000, max_seconds=0.5)
+    assert 1 <= result.summary["settings"]["n_trials"] < 1000
+    with pytest.raises(ValueError, match="max_seconds=0 must be None or a number above 0"):
+        audit(frame, ["a"], max_seconds=0)
+
+
+@pytest.mark.parametrize("name", ["net", "tax", "gross"])
+def test_a_shuffled_part_of_a_sum_is_put_back(name, rng):
+    net = rng.lognormal(4, 1, 600).round(2)
+    tax = (net * rng.choice([0.07, 0.19], 600)).round(2)
+    truth = pd.DataFrame({"net": net, "tax": tax, "gross": (net + tax).round(2)})
+    truth["weight"] = rng.gamma(2, 3, 600).round(1)
+    damaged, rows = truth.copy(), rng.choice(600, 180, replace=False)
+    damaged.loc[rows, name] = truth[name].to_numpy()[rng.permutation(rows)]
+    result = repair(damaged, vectors="columns")
+    assert np.mean(result.frame == truth) > 0.995
+    assert result.vectors["vector"].tolist() == [name]
+
+
+def test_an_independent_column_is_not_shuffled(wine, rng):
+    frame = wine.assign(noise=rng.normal(size=len(wine)))
+    assert len(scan(frame, vectors="columns").vectors) == 0
+
+
 @pytest.mark.parametrize(
     ("columns", "options", "message"),
     [

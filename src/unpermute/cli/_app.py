@@ -283,6 +283,10 @@ def audit(
             metavar="P", min=0.0, help="Standard deviations within which a cell is recovered."
         ),
     ] = 0.05,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option(metavar="S", min=0.001, help="Time after which no other trial begins."),
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Random seed.")] = 0,
     json: Json = False,
 ) -> None:
@@ -307,4 +311,5 @@ def audit(
         n_trials=trials,
         tolerance=tolerance,
         random_state=seed,
+        max_seconds=max_seconds,
     )

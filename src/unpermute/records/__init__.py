@@ -11,7 +11,7 @@ from unpermute.records._prior import MovePrior
 from unpermute.records._read import ColumnKind, describe_columns, read_cells
 from unpermute.records._repair import KnownRecords, RecordRepairs, learn_records, repair_records
 from unpermute.records._score import score_records
-from unpermute.records._smooth import Smooth
+from unpermute.records._smooth import Smooth, fit_smooth
 from unpermute.records._text import TextModel
 from unpermute.records._values import ValueModel
 
@@ -29,6 +29,7 @@ __all__ = [
     "Score",
     "describe_columns",
     "explain",
+    "fit_smooth",
     "learn_records",
     "name_causes",
     "number_cells",

@@ -2,15 +2,20 @@
 
 The attacker holds the release and knows which columns were shuffled, but neither the share of the
 rows that moved nor which. He links the shuffled columns with the others
-(:mod:`unpermute.table._links`). The audit shuffles the columns itself, several times, or takes a
+(:mod:`unpermute.columns`). The audit shuffles the columns itself, several times, or takes a
 release and the original. It counts by value: a row is re-linked if the values that belong there are
 back. Rows whose values are not unique cannot be told apart, and are counted apart.
+
+He learns how the columns depend on each other from rows in place. Where hardly any is, he is weak,
+and what he finds is no all-clear; then a stronger one is tried as well, who knows the dependence
+from elsewhere (here: from the original) and links all rows.
 
 Two yardsticks: the *baseline* guesses from the marginals, that is, deals the rows that the attacker
 moves at random; the *control* attacks the same table after its columns have been drawn
 independently, so that whatever it finds is not in the data.
 """
 
+import time
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -21,14 +26,26 @@ from scipy.stats import beta, t
 from sklearn.utils import check_random_state
 
 from unpermute._progress import report
-from unpermute.table._columns import link_group, standard_views
-from unpermute.table._numbers import NumericTable, check_names, open_frame, read_numbers
+from unpermute.columns import link_group, link_known_rows, standard_views
+from unpermute.table._numbers import check_names, open_frame, read_numbers
 
 __all__ = ["AuditResult", "audit"]
 
 _CONFIDENT = 0.95
 _LEVEL = 0.95
-_MEASURES = ("rows re-linked", "confident links right", "cells within tolerance", "rows with ties")
+_MEASURES = (
+    "rows re-linked", "confident links right", "cells within tolerance", "rows with ties",
+    "rows re-linked, dependence known",
+)  # fmt: skip
+# Trials of the control, which only shows that there is nothing to find, and share of the rows from
+# which on hardly any is in place.
+_CONTROLS, _WEAK_ATTACKER = 5, 0.9
+
+
+_COARSEN = (
+    "Drop or coarsen the released columns that predict the shuffled ones, or add noise to them:"
+    " a shuffle does not hide what other columns tell."
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +73,7 @@ class AuditResult:
 
 def audit(
     frame, columns, *, release=None, together=False, ratio=0.5, id=None, n_trials=20,
-    tolerance=0.05, random_state=0, n_jobs=None,
+    tolerance=0.05, random_state=0, n_jobs=None, max_seconds=None,
 ):  # fmt: skip
     """Say how much of a release with shuffled columns can be undone.
 
@@ -81,7 +98,10 @@ def audit(
     random_state : int, default=0
         Seed; the same seed gives the same answer.
     n_jobs : int, default=None
-        Unused: one attack takes a fraction of a second.
+        Unused: one attack takes about a second.
+    max_seconds : float, default=None
+        Time after which no other trial begins; ``summary["settings"]["n_trials"]`` says how many
+        there were. None: all of them.
 
     Returns
     -------
@@ -100,7 +120,8 @@ def audit(
     ('rows re-linked', True)
     """
     opened = open_frame(frame)
-    _check(columns, ratio, n_trials, tolerance, opened, id)
+    _check(columns, ratio, n_trials, tolerance, opened, id, max_seconds)
+    clock = _Clock(max_seconds)
     original = read_numbers(opened, exclude=[id] if id is not None else [])
     missing = [name for name in columns if name not in original.names]
     if missing:
@@ -115,13 +136,15 @@ def audit(
         check_names(original.names, released, "release")
         other = read_numbers(released, columns=original.names)
         ratio = _check_release(original, other, shuffled)
-        trials = [_attack(original.values, other.values, groups, tolerance)]
+        weak = ratio >= _WEAK_ATTACKER
+        trials = [_attack(original.values, other.values, groups, tolerance, weak)]
     else:
-        trials = _trials(original.values, groups, ratio, n_trials, tolerance, rng, "attack")
+        trials = _trials(original.values, groups, ratio, n_trials, tolerance, rng, clock)
     loosened = original.values.copy()
     for j in range(loosened.shape[1]):
         loosened[:, j] = rng.permutation(loosened[:, j])
-    control = _trials(loosened, groups, ratio, n_trials, tolerance, rng, "control")
+    n_controls = min(n_trials, _CONTROLS)
+    control = _trials(loosened, groups, ratio, n_controls, tolerance, rng, clock, "control")
     options = dict(together=together, ratio=ratio, n_trials=len(trials), tolerance=tolerance)
     return _result(opened, columns, trials, control, options)
 
@@ -143,7 +166,18 @@ def _check_release(original, release, shuffled):
     return max(float(moved.mean()), 1.0 / len(moved))
 
 
-def _check(columns, ratio, n_trials, tolerance, frame, id):
+class _Clock:
+    """Says when the time is up; a fifth of it is kept for the control."""
+
+    def __init__(self, max_seconds):
+        self.start, self.limit = time.monotonic(), max_seconds
+
+    def is_up(self, stage):
+        share = 0.8 if stage == "attack" else 1.0
+        return self.limit is not None and time.monotonic() - self.start > share * self.limit
+
+
+def _check(columns, ratio, n_trials, tolerance, frame, id, max_seconds):
     if isinstance(columns, str) or not len(columns):
         raise ValueError(f"columns={columns!r} must be a list of at least one column.")
     check_names(columns, frame, "columns")
@@ -156,6 +190,8 @@ def _check(columns, ratio, n_trials, tolerance, frame, id):
         raise ValueError(f"n_trials={n_trials!r} must be an integer of at least 1.")
     if not isinstance(tolerance, Real) or float(tolerance) < 0:
         raise ValueError(f"tolerance={tolerance!r} must not be negative.")
+    if max_seconds is not None and not (isinstance(max_seconds, Real) and float(max_seconds) > 0):
+        raise ValueError(f"max_seconds={max_seconds!r} must be None or a number above 0.")
 
 
 @dataclass(frozen=True)
@@ -167,21 +203,23 @@ class _Trial:
     guessed: np.ndarray
 
 
-def _trials(values, groups, ratio, n_trials, tolerance, rng, stage):
-    trials = []
+def _trials(values, groups, ratio, n_trials, tolerance, rng, clock, stage="attack"):
+    trials: list[_Trial] = []
     for trial in range(n_trials):
+        if trials and clock.is_up(stage):
+            break
         released = values.copy()
         for group in groups:
             rows = rng.choice(len(values), max(2, round(ratio * len(values))), replace=False)
             released[np.ix_(rows, group)] = values[np.ix_(rng.permutation(rows), group)]
-        trials.append(_attack(values, released, groups, tolerance))
+        trials.append(_attack(values, released, groups, tolerance, ratio >= _WEAK_ATTACKER))
         report(stage, trial + 1, n_trials)
     return trials
 
 
-def _attack(values, released, groups, tolerance):
+def _attack(values, released, groups, tolerance, weak):
     """Link every group with the columns that were not shuffled, and count what is right."""
-    views = standard_views(_numeric(released))
+    views, originals = standard_views(released), standard_views(values) if weak else []
     shuffled = np.concatenate(groups)
     clean = np.setdiff1d(np.arange(values.shape[1]), shuffled)
     empty = np.isnan(values).all(axis=0)
@@ -197,21 +235,29 @@ def _attack(values, released, groups, tolerance):
         same = _equal(truth, after)
         sure = counted & (links.posterior >= _CONFIDENT)
         near = _near(truth, after, tolerance * scale[group])
-        counts = [counted.sum(), sure.sum(), moved.sum() * len(group), moved.sum()]
-        right += [same[counted].sum(), same[sure].sum(), near[moved].sum(), ties[moved].sum()]
+        counts = [
+            counted.sum(),
+            sure.sum(),
+            moved.sum() * len(group),
+            moved.sum(),
+            weak * counted.sum(),
+        ]
+        insider = 0
+        if weak:
+            places = ((views, clean), (views, group), (originals, group))
+            known = link_known_rows(*([view[:, part] for view in each] for each, part in places))
+            insider = _equal(truth, before[known])[counted].sum()
+        right += [
+            same[counted].sum(), same[sure].sum(), near[moved].sum(), ties[moved].sum(), insider
+        ]  # fmt: skip
         of += counts
         cells = np.mean([_chance(values[:, j], tolerance * scale[j]) for j in group])
         by_chance = _right_by_chance(truth, before, links.in_place < 0.5)
-        guessed += [by_chance[counted].sum(), by_chance[sure].sum(), cells * counts[2], np.nan]
+        guessed += [
+            by_chance[counted].sum(), by_chance[sure].sum(), cells * counts[2], np.nan,
+            counts[-1] / len(truth),
+        ]  # fmt: skip
     return _Trial(right, of, guessed)
-
-
-def _numeric(values):
-    p = values.shape[1]
-    none = np.zeros(p, dtype=bool)
-    names = [str(j) for j in range(p)]
-    nothing = np.zeros(values.shape, dtype=bool)
-    return NumericTable(names, values, None, nothing, none, none)
 
 
 def _equal(a, b):
@@ -279,6 +325,8 @@ def _interval(trials, measure):
 def _result(frame, columns, trials, control, options):
     lines = []
     for measure, name in enumerate(_MEASURES):
+        if measure == len(_MEASURES) - 1 and options["ratio"] < _WEAK_ATTACKER:
+            continue
         value, low, high = _interval(trials, measure)
         of = sum(trial.of[measure] for trial in trials)
         guessed = sum(trial.guessed[measure] for trial in trials) / of if of else np.nan
@@ -310,25 +358,43 @@ def _sentence(line, columns, options):
 
 def _advice(lines, columns, options):
     """Say what would protect."""
-    _, value, low, _, baseline, _ = lines[0]
-    if np.isnan(value) or low <= max(2 * baseline, 0.01):
+    if options["ratio"] >= _WEAK_ATTACKER:
+        return _advice_for_all_rows(lines[-1])
+    _, value, low, high, baseline, _ = lines[0]
+    if np.isnan(value) or high <= max(2 * baseline, 0.01):
         advice = ["The other columns tell no more than guessing: the shuffle protects the links."]
-        if options["ratio"] < 1:
-            advice.append(
-                f"{1 - options['ratio']:.0%} of the rows stay in place and are released as they"
-                " are: shuffle all rows."
-            )
-        return advice
+        return [
+            *advice,
+            f"{1 - options['ratio']:.0%} of the rows stay in place and are released as they are:"
+            " shuffle all rows.",
+        ]
+    if low <= max(2 * baseline, 0.01):
+        return [
+            "Whether the other columns tell more than guessing cannot be said from so few trials:"
+            " run more of them (n_trials, --trials)."
+        ]
     advice = []
     if options["together"] and len(columns) > 1:
         advice.append("Shuffle every column by itself: together they are linked by all of them.")
-    if options["ratio"] < 1:
-        advice.append(
-            "Shuffle all rows: those that stay in place teach the attacker how the columns depend"
-            " on each other."
-        )
     advice.append(
-        "Drop or coarsen the released columns that predict the shuffled ones, or add noise to them:"
-        " a shuffle does not hide what other columns tell."
+        "Shuffle all rows: those that stay in place teach the attacker how the columns depend"
+        " on each other."
     )
-    return advice
+    return [*advice, _COARSEN]
+
+
+def _advice_for_all_rows(line):
+    """Advice where the attacker has no rows in place to learn from."""
+    _, value, low, _, baseline, _ = line
+    weak = (
+        "This attacker learns from rows in place, and there are hardly any: that he finds little is"
+        " no all-clear."
+    )
+    if np.isnan(value):
+        return [weak]
+    strong = (
+        f" One who knows from elsewhere how the columns depend on each other re-links {value:.1%}"
+        f" (guessing: {baseline:.1%})."
+    )
+    told = low > max(2 * baseline, 0.01)
+    return [weak + strong, *([_COARSEN] if told else [])]

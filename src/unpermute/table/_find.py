@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from unpermute.columns import Structure, repair_columns
 from unpermute.files import cell_texts, unfit_moves
 from unpermute.records import (
     ColumnKind,
@@ -14,10 +15,8 @@ from unpermute.records import (
     read_cells,
     repair_records,
 )
-from unpermute.table._columns import repair_columns
 from unpermute.table._numbers import check_names, open_frame, read_numbers
 from unpermute.table._result import Changes
-from unpermute.table._structure import Structure
 
 __all__ = ["Finding", "find_in_columns", "find_in_records"]
 
@@ -237,7 +236,7 @@ def find_in_columns(frame, options, columns, exclude):
         texts = [str(cell) for cell in frame[options["blocks"]].to_list()]
         blocks = np.unique(texts, return_inverse=True)[1]
     repairs = repair_columns(
-        table, blocks=blocks, groups=_column_groups(options["groups"], table),
+        table.values, blocks=blocks, groups=_column_groups(options["groups"], table),
         n_subspaces=options["n_subspaces"], rank=options["rank"], max_moves=options["max_moves"],
         min_confidence=options["min_confidence"], random_state=options["random_state"],
         n_jobs=options["n_jobs"],

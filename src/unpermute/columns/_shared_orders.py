@@ -16,12 +16,13 @@ from unpermute.numerics.mixture_regression import directions_of, fit_mixtures
 
 __all__ = ["shuffled_together"]
 
-# Pairs to compare: per column, and from which correlation on.
-_PARTNERS, _CORRELATED = 15, 0.2
+# Pairs to compare: per column, from which correlation on, and at most.
+_PARTNERS, _CORRELATED, _MOST_PAIRS = 6, 0.2, 600
 # Evidence from which on two columns depend on each other.
 _DEPENDENT = 30.0
-# Share of rows that belong together, below which a pair is broken.
-_BROKEN = 0.85
+# Share of rows that belong together, below which a pair is broken; the second limit is for tables
+# where the first finds nothing.
+_BROKEN = (0.85, 0.95)
 # Correlation of the broken rows of two pairs that speak of one event.
 _SAME_EVENT = 0.4
 # Broken pairs that make an event: single ones may be curved or heavy-tailed.
@@ -58,7 +59,16 @@ def shuffled_together(X):
     groups : list of ndarray of int
         Numbers of columns.
     """
-    pairs = [pair for pair in _dependent_pairs(X) if pair.share < _BROKEN]
+    dependent = _dependent_pairs(X)
+    for limit in _BROKEN:
+        groups = _events(X, [pair for pair in dependent if pair.share < limit])
+        if groups:
+            break
+    return groups
+
+
+def _events(X, pairs):
+    """Groups of columns that pairs speak of, the strongest event first."""
     groups: list[np.ndarray] = []
     while len(pairs) >= _PAIRS_OF_AN_EVENT:
         same = [_correlation(pair.in_place, pairs[0].in_place) > _SAME_EVENT for pair in pairs]
@@ -77,7 +87,7 @@ def shuffled_together(X):
 def _dependent_pairs(X):
     """Pairs of columns that depend on each other, the strongest dependence first."""
     correlations = np.abs(np.triu(X.T @ X, 1)) / len(X)
-    strongest = np.sort(correlations, axis=None)[::-1][: _PARTNERS * X.shape[1]]
+    strongest = np.sort(correlations, axis=None)[::-1][: min(_PARTNERS * X.shape[1], _MOST_PAIRS)]
     pairs = []
     for j, k in np.argwhere(correlations >= max(strongest[-1], _CORRELATED)):
         fit = fit_mixtures(X[:, [j]].T, *directions_of(X[:, [k]].T))

@@ -1,31 +1,31 @@
 """Repair columns whose rows were shuffled: arrays in, permutations out.
 
-Each column is standardised, with a square root or logarithm where that makes it more regular: the
-columns of a table are then close to linear functions of each other. Columns that nothing is known
-about are judged by :class:`unpermute.PMSDR`, where they are the vectors. Columns that share one
-permutation, or whose rows stay within blocks, are linked row by row with the others
-(:mod:`unpermute.table._links`).
+Nobody may say which columns were shuffled. Then two ways look for them: columns whose broken rows
+are those of one event (:mod:`unpermute.columns._shared_orders`), and :class:`unpermute.PMSDR` with
+the columns as its vectors. Either way the columns are linked row by row with the others
+(:mod:`unpermute.columns._links`), and the finding stands only if most rows are in place and the
+others have nothing to do with their row: a column that is independent of the others, or related to
+them loosely, is not a shuffled one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit
 
+from unpermute.columns._links import link_views
+from unpermute.columns._shared_orders import shuffled_together
+from unpermute.columns._structure import Structure
+from unpermute.columns._views import standard_views
 from unpermute.pmsdr import PMSDR
-from unpermute.table._column_shapes import cell_classes, fit_columns, standardise
-from unpermute.table._links import link_rows
-from unpermute.table._shared_orders import shuffled_together
-from unpermute.table._structure import Structure
 
-__all__ = ["ColumnRepairs", "link_group", "repair_columns", "standard_columns", "standard_views"]
+__all__ = ["ColumnRepairs", "link_group", "repair_columns"]
 
 # Share of links to be expected right, below which a group is left alone.
 _WEAK = 0.92
-# Standardised values are clipped: one wild cell must not decide.
-_LARGEST = 10.0
-# Added to values before their logarithm, as a share of the median: zeros happen.
-_OFFSET = 0.01
+# A finding: least share of rows in place, least share of the others, correlation of these with
+# what is predicted for their row, at most, and of those in place, at least.
+_IN_PLACE, _MOVED, _STILL_RELATED, _RELATED = 0.2, 0.03, 0.35, 0.5
 
 
 @dataclass(frozen=True)
@@ -62,19 +62,20 @@ class ColumnRepairs:
 
 
 def repair_columns(
-    table, *, blocks=None, groups=None, n_subspaces=None, rank=None, max_moves=None,
+    values, *, blocks=None, groups=None, n_subspaces=None, rank=None, max_moves=None,
     min_confidence=0.95, random_state=0, n_jobs=None,
 ):  # fmt: skip
     """Find columns whose rows were shuffled, and put them back.
 
     Parameters
     ----------
-    table : NumericTable
-        The columns.
+    values : ndarray of shape (n, p)
+        The columns; NaN is missing.
     blocks : ndarray of int of shape (n,), default=None
         Rows only move within their block.
     groups : list of lists of int, "auto" or None
-        Columns that share one permutation; all others are taken for clean. "auto": find them.
+        Columns that share one permutation; all others are taken for clean. None: find shuffled
+        columns, alone or together; "auto": find those that were shuffled together.
     n_subspaces, rank, min_confidence, random_state, n_jobs
         As for :class:`unpermute.PMSDR`.
     max_moves : int, default=None
@@ -84,68 +85,40 @@ def repair_columns(
     -------
     ColumnRepairs
     """
-    X = standard_columns(table)
-    if X.shape[1] < 3:
+    if values.shape[1] < 3:
         raise ValueError(
             f"vectors='columns' compares columns and needs at least three numeric ones, but there"
-            f" are {X.shape[1]}."
+            f" are {values.shape[1]}."
         )
-    repairs = _untouched(X)
-    if groups == "auto":
-        groups = shuffled_together(X)
+    views = standard_views(values)
+    repairs = _untouched(views[0])
+    if groups is not None and groups != "auto":
+        _link_groups(
+            repairs, views, [np.asarray(group) for group in groups], blocks, min_confidence
+        )
+        return _with_structure(_limited(repairs, max_moves))
+    found = shuffled_together(views[0])
     if groups is None:
         model = PMSDR(
             n_subspaces, rank, min_confidence=min_confidence, random_state=random_state,
             n_jobs=n_jobs,
         )  # fmt: skip
-        model.fit(np.where(np.isnan(table.values), np.nan, X).T)
+        model.fit(np.where(np.isnan(values), np.nan, views[0]).T)
         repairs.labels[:] = model.labels_
-        groups = np.flatnonzero(model.outlier_mask_)[:, None]
-    _link_groups(repairs, table, [np.asarray(group) for group in groups], blocks, min_confidence)
+        named = {int(j) for group in found for j in group}
+        recovered = model.outlier_mask_ & (model.status_ == "recovered")
+        found += [np.array([j]) for j in np.flatnonzero(recovered) if j not in named]
+        starts = {int(j): model.permutations_[j] for j in np.flatnonzero(recovered)}
+    else:
+        starts = {}
+    _link_groups(repairs, views, found, blocks, min_confidence, starts=starts, given=False)
     return _with_structure(_limited(repairs, max_moves))
 
 
-def standard_columns(table, *, logarithms=False):
-    """Columns with mean 0 and mean square 1, made regular; missing values are 0.
-
-    Parameters
-    ----------
-    table : NumericTable
-        The columns.
-    logarithms : bool, default=False
-        Whether to take the logarithm of every column that is nowhere negative, instead of the
-        transform that makes it most regular.
-
-    Returns
-    -------
-    X : ndarray of shape (n, p)
-    """
-    values = table.values
-    flags = np.zeros(values.shape[1], dtype=bool)
-    columns = fit_columns(values, cell_classes(values), np.ones(len(values)), flags, flags)
-    Z = standardise(columns, values)[0]
-    if logarithms:
-        lowest = np.nanmin(values, axis=0, initial=np.inf)
-        positive = np.flatnonzero((lowest >= 0.0) & (lowest < np.inf))  # not empty columns
-        middle = np.nanmedian(values[:, positive], axis=0)
-        Z[:, positive] = np.log(values[:, positive] + _OFFSET * middle + 1e-300)
-        Z[:, positive] -= np.nanmean(Z[:, positive], axis=0)
-        Z[:, positive] /= np.maximum(np.nanstd(Z[:, positive], axis=0), 1e-300)
-    Z = np.clip(np.nan_to_num(Z), -_LARGEST, _LARGEST)
-    Z -= Z.mean(axis=0)
-    scale = np.sqrt(np.mean(Z**2, axis=0))
-    return Z / np.where(scale > 1e-12, scale, 1.0)
-
-
-def standard_views(table):
-    """Columns as they are, where sums are linear, and their logarithms, where products are."""
-    return [standard_columns(table), standard_columns(table, logarithms=True)]
-
-
-def link_group(views, clean, group, blocks=None):
-    """Link a group of columns with the clean ones in the view where that is surest."""
-    links = [link_rows(view[:, clean], view[:, group], blocks=blocks) for view in views]
-    return max(links, key=lambda link: expit(link.evidence) * link.strength)
+def link_group(views, clean, group, blocks=None, start=None):
+    """Link a group of columns with the clean ones in the view that tells most of it."""
+    references, groups = ([view[:, part] for view in views] for part in (clean, group))
+    return link_views(references, groups, blocks=blocks, start=start)
 
 
 def _untouched(X):
@@ -162,20 +135,21 @@ def _untouched(X):
     )
 
 
-def _link_groups(repairs, table, groups, blocks, min_confidence):
+def _link_groups(repairs, views, groups, blocks, min_confidence, *, starts=None, given=True):
     """Link every group with the columns that are in no group; writes into `repairs`."""
-    views = standard_views(table)
-    X = views[0]
+    n, p = views[0].shape
     named = np.concatenate(groups) if len(groups) else np.zeros(0, dtype=np.int64)
-    clean = np.setdiff1d(np.arange(X.shape[1]), named)
+    clean = np.setdiff1d(np.arange(p), named)
     if len(clean) == 0:
         raise ValueError(
             "groups names every numeric column in use; leave out those whose rows are in order."
         )
-    repairs.permutations[named] = np.arange(len(X))
     for group in groups:
-        links = link_group(views, clean, group, blocks)
-        moved = links.order != np.arange(len(X))
+        start = (starts or {}).get(int(group[0])) if len(group) == 1 else None
+        links = link_group(views, clean, group, blocks, start)
+        moved = links.order != np.arange(n)
+        if not given and not _is_shuffled(links):
+            continue
         linked = expit(links.evidence)
         certain = moved.any() and links.strength >= _WEAK and linked >= min_confidence
         repairs.score[group] = moved.mean()
@@ -187,6 +161,15 @@ def _link_groups(repairs, table, groups, blocks, min_confidence):
         repairs.status[group] = status
         together = "rows shuffled" if len(group) == 1 else "rows shuffled together"
         repairs.cause[group] = together if status != "clean" else ""
+
+
+def _is_shuffled(links):
+    """Whether most rows are in place, and the others unrelated to their row."""
+    loose = links.in_place < 0.5
+    if not _MOVED <= loose.mean() <= 1 - _IN_PLACE or loose.sum() < 3:
+        return False
+    related, still = links.agreement(~loose), links.agreement(loose)
+    return related >= _RELATED and still <= _STILL_RELATED + 2 / np.sqrt(loose.sum())
 
 
 def _limited(repairs, max_moves):
@@ -211,7 +194,4 @@ def _with_structure(repairs):
         else f"About {share:.0%} of the moved rows are expected to be right."
     )
     structure = Structure(weak, share, sentence)
-    return ColumnRepairs(
-        repairs.permutations, repairs.score, repairs.confidence, repairs.entry_confidence,
-        repairs.status, repairs.cause, repairs.labels, structure,
-    )  # fmt: skip
+    return replace(repairs, structure=structure)

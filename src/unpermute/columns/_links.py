@@ -19,33 +19,35 @@ rows that could be there. Its mean is the share of links to be expected right, w
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numba import njit
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial import cKDTree
 from scipy.special import logsumexp
 
 from unpermute.numerics.mixture_regression import directions_of
 
-__all__ = ["RowLinks", "link_rows"]
+__all__ = ["RowLinks", "link_known_rows", "link_rows", "link_views"]
 
 _RATIOS = (0.0, 0.3, 0.5, 0.75, 0.9)
 _MAX_ITER = 500
 # Steps after which only the best starts go on, and how many do.
-_SCREENING, _FINALISTS = 10, 3
+_SCREENING, _FINALISTS = 6, 3
 _TOLERANCE = 1e-6
-_MAX_ROUNDS = 20
+# Rounds of matching, share of the rows that may still change at the end, and steps of each fit.
+_MAX_ROUNDS, _SETTLED, _ROUND_STEPS = 6, 0.005, 30
 # Degrees of freedom of what is left unexplained: tables have heavy tails.
 _TAIL = 3.0
 # The covariance is as likely as if so many rows had left that share of the variance unexplained;
 # once rows are matched, hardly any is assumed.
 _PRIOR_SIZE, _PRIOR_NOISE = 10.0, 0.05
-_MATCHED_SIZE = 1e-3
+_MATCHED_SIZE = 1e-7
 # Share of a column's variance that is never explained: rounding.
 _FLOOR = 1e-10
-# Starts are tried on about so many rows.
-_SAMPLE = 2000
-# More rows than this are not matched by an assignment but each to its nearest.
-_MAX_ASSIGNED = 3000
-_NEIGHBOURS = 20
+# Starts are tried on about so many rows, and rivals are looked up for so many at once.
+_SAMPLE, _CHUNK = 1000, 2000
+# More rows than this are matched with some of their nearest ones only.
+_MAX_ASSIGNED = 600
+_NEIGHBOURS, _PASSES = 15, 8
 _DENSITY_STEPS = 30
 
 
@@ -63,12 +65,22 @@ class RowLinks:
         Probability that the row never moved.
     evidence : float
         Log evidence that the group has anything to do with the other columns.
+    predicted, observed : ndarray of shape (n_rows, n_columns)
+        What the other columns say of every row, and the group's rows as they stand, in units of
+        what is left unexplained.
     """
 
     order: np.ndarray
     posterior: np.ndarray
     in_place: np.ndarray
     evidence: float
+    predicted: np.ndarray
+    observed: np.ndarray
+
+    def agreement(self, rows):
+        """Correlation of some rows, as they stand, with what is predicted for them."""
+        a, b = (part[rows] - part[rows].mean(axis=0) for part in (self.predicted, self.observed))
+        return float(np.sum(a * b) / max(np.sqrt(np.sum(a * a) * np.sum(b * b)), 1e-300))
 
     @property
     def strength(self):
@@ -77,7 +89,7 @@ class RowLinks:
         return float(self.posterior[moved].mean()) if moved.any() else 1.0
 
 
-def link_rows(reference, group, *, blocks=None):
+def link_rows(reference, group, *, blocks=None, start=None):
     """Find the permutation that the rows of `group` share.
 
     Parameters
@@ -88,28 +100,57 @@ def link_rows(reference, group, *, blocks=None):
         Standardised columns that were shuffled together, without missing values.
     blocks : ndarray of int of shape (n_rows,), default=None
         Rows only move within their block.
+    start : ndarray of int of shape (n_rows,), default=None
+        An order found elsewhere; it is taken if its links are surer.
 
     Returns
     -------
     RowLinks
     """
-    n = len(group)
-    U, variances = directions_of(reference.T)
-    problem = _Problem(
-        U * np.sqrt(n),
-        group,
-        np.maximum(variances * reference.shape[1], 1e-12),
-        np.zeros(n, dtype=np.int64) if blocks is None else blocks,
-        _log_density(group),
-    )
-    model, evidence = _fit(problem)
+    return link_views([reference], [group], blocks=blocks, start=start)
+
+
+def link_views(references, groups, *, blocks=None, start=None):
+    """The same where columns are given in several views: in that which tells most of the group."""
+    n = len(groups[0])
+    blocks = np.zeros(n, dtype=np.int64) if blocks is None else blocks
+    fits = []
+    for reference, group in zip(references, groups, strict=True):
+        problem = _problem(reference, group, blocks)
+        fits.append((problem, *_fit(problem)))
+    problem, model, evidence = max(fits, key=lambda fit: fit[2])
     order = np.arange(n)
     for _ in range(_MAX_ROUNDS):
         previous, order = order, _match(problem, model)
         model = _refit(problem, model, order)
-        if np.array_equal(order, previous):
+        if np.mean(order != previous) <= _SETTLED:
             break
-    return RowLinks(order, _posterior(problem, model, order), model.weights, evidence)
+    posterior = _posterior(problem, model, order)
+    if start is not None and not blocks.any():
+        other = _posterior(problem, model, start)
+        if other.sum() > posterior.sum():
+            order, posterior = start, other
+    predicted, observed = _whitened(problem, model, np.arange(n))
+    return RowLinks(order, posterior, model.weights, evidence, predicted, observed)
+
+
+def link_known_rows(references, groups, originals):
+    """Order of the rows of a group, by somebody who knows how it depends on the reference.
+
+    `originals` are the rows of the group in place; they teach the dependence, and nothing else.
+    """
+    n, fits = len(groups[0]), []
+    for reference, group, original in zip(references, groups, originals, strict=True):
+        known = _problem(reference, original, np.zeros(n, dtype=np.int64))
+        fits.append((replace(known, rows=group), *_fit(known)))
+    problem, model, _ = max(fits, key=lambda fit: fit[2])
+    return _match(problem, replace(model, weights=np.zeros(n)))
+
+
+def _problem(reference, group, blocks):
+    U, variances = directions_of(reference.T)
+    prior = np.maximum(variances * reference.shape[1], 1e-12)
+    return _Problem(U * np.sqrt(len(group)), group, prior, blocks, _log_density(group))
 
 
 @dataclass(frozen=True)
@@ -200,7 +241,9 @@ def _maximise(problem, A, share, size, *, max_iter=_MAX_ITER):
 def _refit(problem, model, order):
     """Fit to the rows as matched; then tell again which rows are in place, as they stand."""
     matched = replace(problem, rows=problem.rows[order], outside=problem.outside[order])
-    again = _maximise(matched, model.coefficients, max(model.share, 0.5), _MATCHED_SIZE)
+    again = _maximise(
+        matched, model.coefficients, max(model.share, 0.5), _MATCHED_SIZE, max_iter=_ROUND_STEPS
+    )
     residuals = problem.rows - problem.U @ again.coefficients
     distance = _mahalanobis(residuals, again.covariance)
     inside = np.log(model.share) + _log_student(distance, again.covariance)
@@ -231,31 +274,37 @@ def _match(problem, model):
 
 
 def _match_nearest(predicted, observed):
-    """Match pairs from the nearest on; what is left over, in the order of the first direction."""
-    distance, neighbour = cKDTree(observed).query(predicted, k=_NEIGHBOURS)
+    """Match every place with one of its nearest rows: greedily, then exchanging while it helps."""
+    k = min(_NEIGHBOURS, len(predicted))
+    distance, neighbour = cKDTree(observed).query(predicted, k=k)
     chosen = np.full(len(predicted), -1)
-    taken = np.zeros(len(observed), dtype=bool)
-    for pair in np.argsort(distance, axis=None):
-        place, row = pair // _NEIGHBOURS, neighbour.flat[pair]
-        if chosen[place] < 0 and not taken[row]:
-            chosen[place], taken[row] = row, True
+    taken = _greedy(np.argsort(distance, axis=None), neighbour, chosen)
     places, rows = np.flatnonzero(chosen < 0), np.flatnonzero(~taken)
     chosen[places[np.argsort(predicted[places, 0])]] = rows[np.argsort(observed[rows, 0])]
+    _exchange(predicted, observed, neighbour, 0.5 * (_TAIL + observed.shape[1]), chosen)
     return chosen
 
 
 def _posterior(problem, model, order):
-    """Probability of every link among all rows of the block."""
+    """Probability of the values of every link among all rows of the block."""
     posterior = np.ones(len(order))
     for block in np.unique(problem.blocks):
         places = np.flatnonzero(problem.blocks == block)
         predicted, observed = _whitened(problem, model, places)
         links, size = np.searchsorted(places, order[places]), observed.shape[1]
-        for part in np.array_split(np.arange(len(places)), -(-len(places) // _SAMPLE)):
+        # Rows that hold the same values are one row for the table.
+        copies = _copies(problem.rows[places])[links]
+        for part in np.array_split(np.arange(len(places)), -(-len(places) // _CHUNK)):
             cost = _cost(_squared_distances(predicted[part], observed), size)
             own = cost[np.arange(len(part)), links[part]]
-            posterior[places[part]] = np.exp(-own - logsumexp(-cost, axis=1))
-    return posterior
+            posterior[places[part]] = copies[part] * np.exp(-own - logsumexp(-cost, axis=1))
+    return np.minimum(posterior, 1.0)
+
+
+def _copies(rows):
+    """How many rows hold the same values as each."""
+    _, inverse, counts = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
+    return counts[inverse.ravel()]
 
 
 def _whitened(problem, model, places):
@@ -318,3 +367,52 @@ def _mahalanobis(rows, covariance):
 def _log_student(distance, covariance):
     """Log density of the multivariate t, up to a constant."""
     return -0.5 * np.linalg.slogdet(covariance)[1] - _cost(distance, len(covariance))
+
+
+@njit(cache=True, nogil=True)
+def _greedy(pairs, neighbour, chosen):
+    """Match pairs from the nearest on; writes `chosen`, returns which rows are taken."""
+    n, k = neighbour.shape
+    taken = np.zeros(n, dtype=np.bool_)
+    for pair in pairs:
+        place = pair // k
+        row = neighbour[place, pair % k]
+        if chosen[place] < 0 and not taken[row]:
+            chosen[place] = row
+            taken[row] = True
+    return taken
+
+
+@njit(cache=True, nogil=True)
+def _exchange(predicted, observed, neighbour, power, chosen):
+    """Give a place one of its nearest rows in exchange for its own, while that is cheaper."""
+    n, k = neighbour.shape
+    place_of = np.empty(n, dtype=np.int64)
+    for i in range(n):
+        place_of[chosen[i]] = i
+    for _ in range(_PASSES):
+        n_changed = 0
+        for i in range(n):
+            for t in range(k):
+                row, mine = neighbour[i, t], chosen[i]
+                other = place_of[row]
+                if other == i:
+                    continue
+                now = _price(predicted[i], observed[mine], power)
+                now += _price(predicted[other], observed[row], power)
+                then = _price(predicted[i], observed[row], power)
+                then += _price(predicted[other], observed[mine], power)
+                if then < now - 1e-9:
+                    chosen[i], chosen[other] = row, mine
+                    place_of[row], place_of[mine] = i, other
+                    n_changed += 1
+        if n_changed == 0:
+            break
+
+
+@njit(cache=True, nogil=True)
+def _price(predicted, observed, power):
+    square = 0.0
+    for c in range(len(predicted)):
+        square += (predicted[c] - observed[c]) ** 2
+    return power * np.log1p(square / _TAIL)
