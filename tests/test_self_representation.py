@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from celer import ElasticNet as CelerElasticNet
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.exceptions import ConvergenceWarning
@@ -180,6 +180,8 @@ finite = st.floats(-1e3, 1e3, allow_nan=False).map(lambda x: 0.0 if abs(x) < 1e-
 
 @settings(max_examples=60, deadline=None)
 @given(X=arrays(float, st.tuples(st.integers(2, 12), st.integers(1, 6)), elements=finite))
+@example(X=np.array([[0, 624, 0.25], [0, 1, 0], [0, 0, 1]]))
+@example(X=np.array([[0, 1e3, 1e-3], [0, 1, 0], [0, 0, 1], [0, 1, 1e-3]]))
 def test_any_matrix_is_solved(X):
     """Zeros, duplicates, opposite and collinear vectors included."""
     result = self_representation(normalize(X), l1_ratio=1.0, alpha=30.0)

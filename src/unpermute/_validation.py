@@ -117,6 +117,11 @@ def check_n_subspaces(n_subspaces, n_vectors, name="n_subspaces"):
 
 def resolve_contamination(contamination, n_vectors):
     """Translate a share (float) or a count (int) of permuted vectors into a count."""
+    if isinstance(contamination, bool | np.bool_):
+        raise ValueError(
+            f'contamination={contamination} must be "auto", a share of the vectors in [0, 1), or a'
+            " count of them."
+        )
     if isinstance(contamination, Integral):
         if contamination >= n_vectors:
             raise ValueError(

@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from unpermute._validation import Integral, Interval, Real, fit_context, validate_vectors
+from unpermute.numerics.units import in_unit, restored, unit_of
 
 __all__ = ["SOLVER_CONSTRAINTS", "InductiveRecovery", "MatrixRecovery", "check_names", "positive"]
 
@@ -29,6 +30,8 @@ class MatrixRecovery:
     _parameter_constraints: ClassVar[dict] = {}
     # Whether the method takes missing entries.
     _allow_nan = False
+    # Fitted attributes that are in the unit of X.
+    _in_unit_of_x: ClassVar[tuple[str, ...]] = ()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()  # type: ignore[misc]  # of BaseEstimator
@@ -52,7 +55,11 @@ class MatrixRecovery:
             The fitted model.
         """
         X = self._check(X)
-        self.recovered_ = self._recover(X)
+        unit = unit_of(X)
+        scaled, self._unit = in_unit(X, unit), unit
+        self.recovered_ = restored(X, scaled, self._recover(scaled), unit)
+        for name in self._in_unit_of_x if unit != 1.0 else ():
+            setattr(self, name, getattr(self, name) * unit)
         return self
 
     def fit_transform(self, X, y=None):

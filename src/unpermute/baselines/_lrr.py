@@ -102,11 +102,14 @@ class LowRankRepresentation(MatrixRecovery, BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
 
+    _in_unit_of_x = ("errors_",)
+
     def _recover(self, X):
-        self.lam_ = self._weight(X)
+        lam = self._weight(X)
+        self.lam_ = lam / self._unit
         result = low_rank_representation(
             X,
-            lam=self.lam_,
+            lam=lam,
             norm=self.norm,
             tol=self.tol,
             max_iter=self.max_iter,
@@ -120,7 +123,7 @@ class LowRankRepresentation(MatrixRecovery, BaseEstimator):
 
     def _weight(self, X):
         if self.lam is not None:
-            return float(self.lam)
+            return float(self.lam) * self._unit
         norms = np.linalg.norm(X, ord=2 if self.norm == "l21" else 1, axis=1)
         return float(0.5 / np.median(norms[norms > 0]))
 

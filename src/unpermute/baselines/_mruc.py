@@ -14,6 +14,7 @@ from unpermute.baselines._mruc_starts import draw_starts
 from unpermute.numerics.parallel import one_blas_thread
 from unpermute.numerics.result import SolverResult, warn_not_converged
 from unpermute.numerics.sinkhorn import sinkhorn
+from unpermute.numerics.units import in_unit, unit_of
 
 __all__ = ["MRUC", "align_groups"]
 
@@ -167,9 +168,11 @@ class MRUC(MatrixRecovery, BaseEstimator):
         X = self._check(X)
         check_rank(self.rank, X.shape[1])
         numbers = self._number_groups(groups, len(X))
+        unit = unit_of(X)
+        scaled = in_unit(X, unit)
         with one_blas_thread():
             result = align_groups(
-                X,
+                scaled,
                 numbers,
                 lam=self.lam,
                 rank=self.rank,
@@ -186,7 +189,8 @@ class MRUC(MatrixRecovery, BaseEstimator):
         self.converged_ = result.converged
         self.recovered_ = np.take_along_axis(X, self.permutations_, axis=1)
         if self.output == "subspace":
-            self.recovered_ = self.recovered_ @ result.info["projector"]
+            moved = np.take_along_axis(scaled, self.permutations_, axis=1)
+            self.recovered_ = moved @ result.info["projector"] * unit
         return self
 
     def fit_transform(self, X, y=None, *, groups=None):

@@ -121,14 +121,17 @@ class RobustKernelPCA(MatrixRecovery, BaseEstimator):
         self.tol = tol
         self.max_iter = max_iter
 
+    _in_unit_of_x = ("errors_",)
+
     def _recover(self, X):
         lengths = np.linalg.norm(X, axis=1, keepdims=True) if self.normalize else 1.0
         Y = unit_rows(X) if self.normalize else X
-        self.bandwidth_ = self._choose_bandwidth(Y)
+        bandwidth = self._choose_bandwidth(Y)
+        self.bandwidth_ = bandwidth * (1.0 if self.normalize else self._unit)
         result = robust_kernel_pca(
             Y,
             lam=self.lam * len(Y) / np.abs(Y).sum(),
-            bandwidth=self.bandwidth_,
+            bandwidth=bandwidth,
             tol=self.tol,
             max_iter=self.max_iter,
         )
@@ -140,7 +143,7 @@ class RobustKernelPCA(MatrixRecovery, BaseEstimator):
 
     def _choose_bandwidth(self, X):
         if self.bandwidth != "mean":
-            return float(self.bandwidth)
+            return float(self.bandwidth) / (1.0 if self.normalize else self._unit)
         # The mean over all ordered pairs, a vector and itself included, as the authors have it.
         mean = 2.0 * pdist(X).sum() / len(X) ** 2
         if mean == 0.0:

@@ -13,6 +13,7 @@ from unpermute._validation import StrOptions, check_option, validate_vectors
 from unpermute.baselines._base import SOLVER_CONSTRAINTS, InductiveRecovery, positive
 from unpermute.numerics.proximal import SingularValueThreshold, soft_threshold
 from unpermute.numerics.result import SolverResult, warn_not_converged
+from unpermute.numerics.units import in_unit, unit_of
 from unpermute.recover import l1_coefficients
 
 __all__ = ["RobustPCA", "principal_component_pursuit"]
@@ -119,6 +120,8 @@ class RobustPCA(InductiveRecovery, BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
 
+    _in_unit_of_x = ("sparse_",)
+
     def _recover(self, X):
         observed = ~np.isnan(X)
         share = observed.mean()
@@ -163,8 +166,9 @@ class RobustPCA(InductiveRecovery, BaseEstimator):
         X = validate_vectors(self, X, reset=False, allow_nan=True)
         if self.rank_ == 0:
             return np.zeros_like(X)
-        coefficients = l1_coefficients(X, np.ascontiguousarray(self.components_.T))[0]
-        return coefficients @ self.components_
+        unit = unit_of(X)
+        basis = np.ascontiguousarray(self.components_.T)
+        return l1_coefficients(in_unit(X, unit), basis)[0] @ self.components_ * unit
 
 
 def principal_component_pursuit(

@@ -30,6 +30,7 @@ from unpermute.classify import elimination_distances
 from unpermute.numerics.parallel import map_blocks, one_blas_thread
 from unpermute.numerics.permutations import has_no_order
 from unpermute.numerics.subspaces import BASIS_METHODS
+from unpermute.numerics.units import in_unit, restored, unit_of
 from unpermute.pmsdr._classes import find_classes
 from unpermute.pmsdr._clean_model import FAR_AWAY, learn_model
 from unpermute.pmsdr._distances import distances_as_they_stand, fill_missing
@@ -166,7 +167,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     ranks_ : ndarray of shape (n_subspaces,)
         Their dimensions.
     noise_scale_ : float
-        Standard deviation of the noise of an entry.
+        Standard deviation of the noise of an entry. Of values beyond 1e60 or below 1e-60 this,
+        `offsets_` and `noise_model_` are in units of the largest magnitude.
     offset_ : float
         New vectors whose score is below it count as permuted.
     n_exemplars_ : int
@@ -305,6 +307,11 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         self._forget()
         self._check_sizes(*X.shape)
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._unit = unit_of(X)
+        scaled = in_unit(X, self._unit)
+        return restored(X, scaled, self._fit_transform(scaled), self._unit)
+
+    def _fit_transform(self, X):
         with one_blas_thread():
             if self._uses_model(X):
                 return self._fit_model(X)
@@ -370,6 +377,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         check_is_fitted(self, "permutations_")
         X = validate_vectors(self, X, reset=False, allow_nan=True)
         with one_blas_thread():
+            X = in_unit(X, self._unit)
             return self._judge(X)[0] if self._staged else self._score_by_model(X)
 
     def decision_function(self, X):
@@ -521,10 +529,15 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             )
         report.abstained = bool(report.reason)
         if report.abstained:
-            warnings.warn(f"{report.reason} See trials_.", UserWarning, stacklevel=5)
+            warnings.warn(f"{report.reason} See trials_.", UserWarning, stacklevel=6)
 
     def _examine(self, X):
         """Judge and repair new vectors; returns a :class:`Repaired`."""
+        scaled = in_unit(X, self._unit)
+        repaired = self._examine_scaled(scaled)
+        return replace(repaired, X=restored(X, scaled, repaired.X, self._unit))
+
+    def _examine_scaled(self, X):
         if self._staged:
             mask, labels = self._nearest(X)
             return self._put_back(X, mask, labels).decide(mask, self.min_confidence)

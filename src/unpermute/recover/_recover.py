@@ -17,6 +17,7 @@ from unpermute._validation import (
 )
 from unpermute.numerics.certificate import certify
 from unpermute.numerics.permutations import match_values
+from unpermute.numerics.units import in_unit, unit_of
 from unpermute.recover._aiem import aiem
 from unpermute.recover._assignment import assign_groups
 from unpermute.recover._branch_and_bound import branch_and_bound
@@ -178,9 +179,26 @@ def recover_vectors(
     )
     scale = _check_scale(scale, Y.shape[1])
     groups = _check_groups(groups, len(Y))
+    unit = unit_of(Y)
+    problem = _in_unit(problem, unit)
     if np.all(scale == scale[0]):
-        return _recover_one_unit(problem, solve, groups, scale[0])
-    return _recover_groups(problem, solve, groups, scale)
+        result = _recover_one_unit(problem, solve, groups, scale[0])
+    else:
+        result = _recover_groups(problem, solve, groups, scale)
+    return result if unit == 1.0 else replace(
+        result, coefficients=result.coefficients * unit, fitted=result.fitted * unit,
+        cost=result.cost * unit,
+    )  # fmt: skip
+
+
+def _in_unit(problem, unit):
+    """The same problem with vectors whose squares neither vanish nor overflow."""
+    if unit == 1.0:
+        return problem
+    noise = None if problem.noise_scale is None else problem.noise_scale / unit
+    return replace(
+        problem, Y=in_unit(problem.Y, unit), offset=in_unit(problem.offset, unit), noise_scale=noise
+    )
 
 
 def _recover_one_unit(problem, solve, groups, unit):
