@@ -6,12 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench
+.PHONY: help demo test lint bench fuzz test-versions
 # The targets share one environment: pip must not run twice in it at once.
 .NOTPARALLEL:
 
 help:  ## list the targets
-	@awk -F ':.*  ## ' '/^[a-z]+:.*  ## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.cli  ## damage a real table, repair it before your eyes
 	@$(BIN)/unpermute demo
@@ -24,6 +24,13 @@ lint: $(VENV)/.lint  ## check style, types and spelling
 		then PATH="$(CURDIR)/$(BIN):$$PATH" pre-commit run --all-files; \
 		else sed -n 's/^ *entry: //p' .pre-commit-config.yaml | PATH="$(CURDIR)/$(BIN):$$PATH" sh -ex; \
 		fi
+
+fuzz: $(VENV)/.cli,test  ## thousands of odd files, lists, models, matrices and kills
+	@OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=2 $(BIN)/python fuzz $(FUZZ)
+
+test-versions: $(VENV)/.cli,test  ## run quick tests with the lowest versions allowed, and the newest Python
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tests/versions.sh
 
 bench: $(VENV)/.cli,bench  ## print the benchmark tables (benchmarks/ has longer ones)
 	@$(BIN)/python benchmarks/detection.py

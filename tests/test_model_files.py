@@ -24,6 +24,7 @@ from unpermute.baselines import (
 )
 from unpermute.datasets import make_permuted_subspaces
 from unpermute.table import TableModel, learn
+from unpermute.table._model_file import digest
 
 
 def _frame(seed, n=150):
@@ -102,18 +103,25 @@ def test_a_damaged_model_is_one_sentence(raw, tmp_path, seed):
         assert "write a new one with --save-model" in said
 
 
-def _edited(raw, change=lambda content: None, replaced=None):
+def _edited(raw, change=lambda content: None, replaced=None, forged=True):
     """Return a sound zip of which the tree or an array is another."""
+    with zipfile.ZipFile(io.BytesIO(raw)) as old:
+        parts = {name: old.read(name) for name in old.namelist()}
+    content = json.loads(parts["model.json"])
+    change(content)
+    parts["model.json"] = json.dumps(content).encode()
+    parts |= replaced or {}
+    if forged:
+        parts["sha256"] = digest(parts).encode()
     sink = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(raw)) as old, zipfile.ZipFile(sink, "w") as new:
-        for name in old.namelist():
-            part = old.read(name)
-            if name == "model.json":
-                content = json.loads(part)
-                change(content)
-                part = json.dumps(content).encode()
-            new.writestr(name, (replaced or {}).get(name, part))
+    with zipfile.ZipFile(sink, "w") as new:
+        for name, part in parts.items():
+            new.writestr(name, part)
     return sink.getvalue()
+
+
+def _first_value_model(content):
+    return content["model"]["fields"]["model"]["fields"]["values"][0]["fields"]
 
 
 class _Bomb:
@@ -157,6 +165,18 @@ STRANGE = {
     "an array of another size": (
         lambda raw: _edited(raw, lambda c: c["model"]["fields"]["factors"].update(array=0)),
         "of one size",
+    ),
+    "a part that was edited": (
+        lambda raw: _edited(raw, lambda c: c.update(unpermute="9"), forged=False),
+        "changed after it had been written",
+    ),
+    "arrays that do not fit": (
+        lambda raw: _edited(
+            raw,
+            lambda c: _first_value_model(c).update(classes={"array": 999}),
+            {"999.npy": _npy(np.zeros(1))},
+        ),
+        "do not fit together",
     ),
     "deep": (
         lambda raw: _edited(raw, replaced={"model.json": b"[" * 100_000 + b"]" * 100_000}),

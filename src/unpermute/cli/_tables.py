@@ -190,7 +190,9 @@ def _search(command, table, reading, choice, learning, model):
             options["reference"] = _open_beside(choice.reference, reading).frame
         if model is not None:
             options |= _model_options(model, source, options)
-        result = {"scan": scan, "repair": repair}[command](
+        kept = options.pop("model", None)
+        run = {"scan": scan, "repair": repair}[command] if kept is None else getattr(kept, command)
+        result = run(
             source.frame,
             **options,
             n_subspaces=learning.n_subspaces,

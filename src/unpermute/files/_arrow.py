@@ -2,6 +2,7 @@
 
 import io
 import mmap
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -61,8 +62,11 @@ class ArrowTable(SourceTable):
     def _read_frame(self) -> pl.DataFrame:
         readers = {"parquet": pl.read_parquet, "arrow": pl.read_ipc}
         read = pl.read_ipc_stream if self._is_stream else readers[self._format]
+        if find_spec("pyarrow") is not None:
+            self._read_with_pyarrow()  # polars ends the process where some files are damaged
         try:
-            return read(io.BytesIO(self._raw))
+            with _without_last_words():
+                return read(io.BytesIO(self._raw))
         except pl.exceptions.DuplicateError as error:
             raise TableError(f"{self.name} has two columns of one name: {error}.") from None
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
@@ -88,17 +92,8 @@ class ArrowTable(SourceTable):
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        source = pa.BufferReader(self._raw)
-        compression = "none"
-        with self._sentence("be read by pyarrow, although polars can read it"):
-            if self._format == "parquet":
-                file = pq.ParquetFile(source)
-                compression, table = _compression(file), file.read()
-            else:
-                table = (pa.ipc.open_stream if self._is_stream else pa.ipc.open_file)(
-                    source
-                ).read_all()
-        with self._sentence("be written with these values moved"):
+        table, compression = self._read_with_pyarrow()
+        with self._sentence("cannot be written with these values moved"):
             table = _replaced(table, changed)
             if self._format == "parquet":
                 pq.write_table(table, sink, compression=compression)
@@ -107,16 +102,49 @@ class ArrowTable(SourceTable):
             with write(sink, table.schema) as writer:
                 writer.write_table(table)
 
+    def _read_with_pyarrow(self):
+        """Return the Arrow table of the file, and how a Parquet file is compressed."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        source, compression = pa.BufferReader(self._raw), "none"
+        with self._sentence(f"is not a complete {self._format.capitalize()} file"):
+            if self._format == "parquet":
+                file = pq.ParquetFile(source)
+                compression, table = _compression(file), file.read()
+            else:
+                open_file = pa.ipc.open_stream if self._is_stream else pa.ipc.open_file
+                table = open_file(source).read_all()
+            table.validate(full=True)
+        return table, compression
+
     @contextmanager
-    def _sentence(self, task):
+    def _sentence(self, problem):
         """Turn errors of pyarrow, which are of many kinds, into a sentence."""
         import pyarrow as pa
 
         try:
             yield
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
             reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
-            raise TableError(f"{self.name} cannot {task}: {reason}.") from None
+            raise TableError(f"{self.name} {problem}: {reason}.") from None
+
+
+@contextmanager
+def _without_last_words():
+    """Close the error stream to threads of polars, which print there before they raise."""
+    try:
+        kept = os.dup(2)
+    except OSError:  # closed already
+        yield
+        return
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _moved(frame, moves, name):

@@ -134,7 +134,9 @@ def find_layout(data: np.ndarray, begin: int, style: CsvStyle, name: str) -> Lay
         if delimiter != ",":
             notes.append(f"Fields are separated by {_called(delimiter)}.")
     starts, n_fields = find_records(data, begin, ord(delimiter))
-    if len(starts) and n_fields[-1] < 0:
+    if not n_fields.any():
+        raise TableError(f"{name} is empty.")
+    if n_fields[-1] < 0:
         line = lines_at(data, starts[-1:])[0]
         raise TableError(f"{name}, line {line}: a quote is opened and never closed.")
     first = 0
@@ -144,8 +146,6 @@ def find_layout(data: np.ndarray, begin: int, style: CsvStyle, name: str) -> Lay
             line = lines_at(data, starts[first : first + 1])[0]
             notes.append(f"The header is taken to be line {line}; --skip-lines 0 reads all lines.")
     filled = np.flatnonzero(n_fields[first:] > 0)
-    if not len(filled):
-        raise TableError(f"{name} is empty.")
     n_columns = int(n_fields[first + filled[0]])
     # In a table of one column, blank lines after the first record are missing values.
     keep = np.arange(first + filled[0], len(starts)) if n_columns == 1 else first + filled

@@ -14,7 +14,7 @@ import numpy as np
 
 from unpermute.files._source import TableError, few
 
-__all__ = ["Sheet", "Workbook", "cell_name"]
+__all__ = ["Sheet", "Workbook", "cell_name", "read_part"]
 
 _OLE = b"\xd0\xcf\x11\xe0"
 # Parts of one workbook together; a few bytes of zip may claim to be any number.
@@ -161,11 +161,7 @@ class Workbook:
         self._parse(part, lambda parser: _handle(parser, enter))
 
     def _bytes(self, part):
-        try:
-            return self._file.read(part)
-        except (KeyError, zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError,
-                RuntimeError, NotImplementedError):  # fmt: skip
-            raise TableError(f"{self._name} is damaged: its part {part!r} is unreadable.") from None
+        return read_part(self._file, part, self._name)
 
     def _parse(self, part, bind):
         parser = expat.ParserCreate()
@@ -178,6 +174,15 @@ class Workbook:
             if isinstance(error, TableError):
                 raise
             raise TableError(f"{self._name} is damaged: its part {part!r} is unreadable.") from None
+
+
+def read_part(file, part, name):
+    """Return a part of a workbook, or say that it is damaged."""
+    try:
+        return file.read(part)
+    except (KeyError, zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError,
+            RuntimeError, NotImplementedError):  # fmt: skip
+        raise TableError(f"{name} is damaged: its part {part!r} is unreadable.") from None
 
 
 class Sheet:

@@ -13,9 +13,17 @@ from unpermute.files._moves import Moves
 
 __all__ = ["RaggedLine", "SourceTable", "TableError", "check_columns", "few"]
 
+_LONGEST = 600
+
 
 class TableError(ValueError):
     """What is wrong with a file, an option or a list of changes, in one sentence for people."""
+
+    def __init__(self, sentence: str):
+        # Names and values in it may be of any length.
+        if len(sentence) > _LONGEST:
+            sentence = f"{sentence[: _LONGEST // 2]} … {sentence[-_LONGEST // 3 :]}"
+        super().__init__(" ".join(sentence.split("\n")))
 
 
 @dataclass(frozen=True)

@@ -64,9 +64,11 @@ class OutputFiles:
 
     def __exit__(self, *_) -> None:
         for aside, _target in self._staged:
+            # On a full disk closing fails too, because that writes what is left.
+            with contextlib.suppress(OSError):
+                os.unlink(aside.name)
             with contextlib.suppress(OSError):
                 aside.close()
-                os.unlink(aside.name)
         self._staged.clear()
 
     def plan(self, path: str) -> None:
@@ -109,8 +111,8 @@ class OutputFiles:
         """Put everything that was written aside in its place."""
         while self._staged:
             aside, target = self._staged[0]
-            aside.close()
             try:
+                aside.close()
                 os.replace(aside.name, target)
             except OSError as error:
                 raise TableError(f"{target} cannot be written: {error.strerror}.") from error

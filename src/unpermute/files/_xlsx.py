@@ -15,7 +15,7 @@ import polars as pl
 from unpermute.files._csv_layout import CsvStyle
 from unpermute.files._marks import find_marks
 from unpermute.files._moves import Moves
-from unpermute.files._sheet import Workbook, cell_name
+from unpermute.files._sheet import Workbook, cell_name, read_part
 from unpermute.files._source import SourceTable, TableError, few
 
 __all__ = ["WorkbookTable"]
@@ -78,7 +78,7 @@ class WorkbookTable(SourceTable):
         sink = io.BytesIO()
         with zipfile.ZipFile(io.BytesIO(self._raw)) as old, zipfile.ZipFile(sink, "w") as new:
             for info in old.infolist():
-                part = old.read(info)
+                part = read_part(old, info.filename, self.name)
                 if info.filename == self._part:
                     part = self._sheet.replaced(self._replacements(moves))
                 new.writestr(info, part)

@@ -1,8 +1,11 @@
 """What was learned about the columns of a table, to be used for others."""
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from numba.core.errors import NumbaError
 
 from unpermute.records import KnownRecords
 from unpermute.table._model_file import read_model, write_model
@@ -29,13 +32,15 @@ class TableModel:
         """Scan another table with the same columns; see :func:`unpermute.table.scan`."""
         from unpermute.table._repair import scan
 
-        return scan(frame, model=self, **options)
+        with _one_sentence():
+            return scan(frame, model=self, **options)
 
     def repair(self, frame, **options) -> Any:
         """Repair another table with the same columns; see :func:`unpermute.table.repair`."""
         from unpermute.table._repair import repair
 
-        return repair(frame, model=self, **options)
+        with _one_sentence():
+            return repair(frame, model=self, **options)
 
     def save(self, path) -> None:
         """Write the model to a file, for :meth:`load` and for ``unpermute scan --model``."""
@@ -49,3 +54,14 @@ class TableModel:
     def load(cls, path) -> "TableModel":
         """Read a model that :meth:`save` has written; loading runs nothing that the file holds."""
         return cls(*read_model(Path(path).read_bytes(), str(path)))
+
+
+@contextmanager
+def _one_sentence():
+    """Turn what a forged model may raise, whose parts each look sound, into a sentence."""
+    try:
+        yield
+    except (IndexError, KeyError, TypeError, ArithmeticError, NumbaError) as error:
+        raise ValueError(
+            "The model cannot judge this table: its parts do not fit together; learn a new one."
+        ) from error

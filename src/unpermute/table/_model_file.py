@@ -5,6 +5,7 @@ data classes of :data:`unpermute.records.MODEL_PARTS`, by name; arrays are files
 on. Whatever is loaded is checked against the types that the parts declare.
 """
 
+import hashlib
 import io
 import json
 import math
@@ -16,16 +17,19 @@ from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+from numba.core.errors import NumbaError
 
 from unpermute import __version__
-from unpermute.records import MODEL_PARTS, KnownRecords, Score
+from unpermute.records import MODEL_PARTS, KnownRecords, Score, score_records
 
-__all__ = ["read_model", "write_model"]
+__all__ = ["digest", "read_model", "write_model"]
 
 _FORMAT, _VERSION = "unpermute model", 2
-_TREE = "model.json"
+_TREE, _DIGEST = "model.json", "sha256"
 # No table gives a model of this size, but a few bytes of zip may claim to.
 _MOST_BYTES = 2**31
+# Records of its own that a model must be able to judge.
+_TRIED = 20
 _PARTS = {part.__name__: part for part in MODEL_PARTS}
 _AGAIN = "write a new one with --save-model, or with unpermute.table.learn(table).save(path)"
 
@@ -40,14 +44,25 @@ def write_model(names: list[str], known: KnownRecords) -> bytes:
         "columns": list(names),
         "model": _encoded(known, arrays),
     }
+    parts = {_TREE: json.dumps(content, ensure_ascii=False, allow_nan=False).encode()}
+    for k, array in enumerate(arrays):
+        part = io.BytesIO()
+        np.save(part, array, allow_pickle=False)
+        parts[f"{k}.npy"] = part.getvalue()
+    parts[_DIGEST] = digest(parts).encode()
     sink = io.BytesIO()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr(_entry(_TREE), json.dumps(content, ensure_ascii=False, allow_nan=False))
-        for k, array in enumerate(arrays):
-            part = io.BytesIO()
-            np.save(part, array, allow_pickle=False)
-            file.writestr(_entry(f"{k}.npy"), part.getvalue())
+        for name, part_content in parts.items():
+            file.writestr(_entry(name), part_content)
     return sink.getvalue()
+
+
+def digest(parts: dict[str, bytes]) -> str:
+    """Return what tells whether a part of a model was changed."""
+    found = hashlib.sha256()
+    for name in sorted(set(parts) - {_DIGEST}):
+        found.update(hashlib.sha256(name.encode() + b"\0" + parts[name]).digest())
+    return found.hexdigest()
 
 
 def read_model(raw: bytes, name: str) -> tuple[list[str], KnownRecords]:
@@ -79,16 +94,20 @@ def _read(raw):
     with zipfile.ZipFile(io.BytesIO(raw)) as file:
         if sum(info.file_size for info in file.infolist()) > _MOST_BYTES:
             raise _UnfitError("it claims to be larger than any model")
-        content = json.loads(file.read(_TREE))
+        parts = {name: file.read(name) for name in file.namelist()}
+        if parts[_DIGEST].decode() != digest(parts):
+            raise _UnfitError("it was changed after it had been written")
+        content = json.loads(parts[_TREE])
         if content["format"] != _FORMAT:
             raise _UnfitError("it is something else")
         if content["version"] != _VERSION:
             raise _UnfitError(f"it is of version {content['version']}, but {_VERSION} is read here")
-        known = _decoded(content["model"], file)
+        known = _decoded(content["model"], parts)
     names = content["columns"]
     if not _fits(names, list[str]) or not isinstance(known, KnownRecords):
         raise _UnfitError("its parts are not those of a model")
     _check_sizes(len(names), known)
+    _check_use(known)
     return names, known
 
 
@@ -133,7 +152,7 @@ def _decoded(tree, file) -> Any:
         return _decoded_part(_PARTS[tree["part"]], tree["fields"], file)
     [(kind, content)] = tree.items()
     if kind == "array":
-        return np.load(io.BytesIO(file.read(f"{int(content)}.npy")), allow_pickle=False)
+        return np.load(io.BytesIO(file[f"{int(content)}.npy"]), allow_pickle=False)
     if kind == "float":
         return float(content)
     if kind == "tuple":
@@ -196,3 +215,13 @@ def _check_sizes(p, known):
     )
     if not sound:
         raise _UnfitError("its parts are not of one size")
+
+
+def _check_use(known):
+    """Refuse a model that cannot judge the records it keeps."""
+    try:
+        scores = score_records(known, known.cells.take(slice(0, _TRIED)))
+    except (ValueError, IndexError, KeyError, TypeError, ArithmeticError, NumbaError):
+        scores = np.array([np.nan])
+    if not np.isfinite(scores).all():
+        raise _UnfitError("its parts do not fit together")
