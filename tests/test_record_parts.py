@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from unpermute.records import (
     RUN,
+    _repair,
     describe_columns,
     explain,
     number_cells,
@@ -23,7 +24,7 @@ from unpermute.records._dependence import _log_ratios
 from unpermute.records._model import learn_model
 from unpermute.records._prior import default_prior
 from unpermute.records._read import _date, _number
-from unpermute.records._runs import find_runs
+from unpermute.records._runs import _best_segment, _ratios, find_runs
 from unpermute.records._smooth import fit_smooth
 from unpermute.records._text import fit_texts, kneser_ney, prepare_texts
 from unpermute.records._trials import damage_orders
@@ -408,3 +409,38 @@ def test_links_leave_the_record_out_and_are_a_probability(rng):
     counts[one, other] -= 1
     expected = _log_ratios(counts, weight)[one, other]
     assert learned.placed.own_links[row, 0] == pytest.approx(expected)
+
+
+def test_a_large_table_is_screened_without_missing_damage(rng, monkeypatch):
+    monkeypatch.setattr(_repair, "_LEARNED_FROM", 600)
+    X = rng.normal(size=(4000, 3)) @ rng.normal(size=(3, 6)) * [1, 10, 0.1, 50, 3, 200]
+    X = (X + np.array([5, 400, 1, 900, 80, 10])).round(3)
+    Y = X.copy()
+    Y[::40, [1, 4]] = X[::40, [4, 1]]
+    searched = []
+    place = _repair.place_cells
+    monkeypatch.setattr(
+        _repair,
+        "place_cells",
+        lambda *given: searched.append(len(given[1].values)) or place(*given),
+    )
+    result = repair_records(Y, random_state=0)
+    fixed = np.take_along_axis(Y, result.permutations, axis=1)
+    assert np.mean(np.all(fixed == X, axis=1)[::40]) >= 0.9
+    assert np.sum(np.any(fixed != Y, axis=1) & np.all(X == Y, axis=1)) <= 1
+    assert sum(searched) < 2500
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 6), min_size=2, max_size=40), st.integers(0, 40))
+def test_the_best_segment_is_the_best_of_all(letters, cut):
+    bins = np.array([[k % 3, k // 3] for k in letters], dtype=np.int64)
+    shares = np.log(np.array([[0.5, 0.2], [0.3, 0.3], [0.2, 0.5]]))
+    low, high = sorted((cut % len(bins), len(bins) // 2))
+    one, other = _ratios(bins, shares, 0, 1)
+    s = np.clip(one + other, -4, 4)
+    s[low:high] = np.minimum(s[low:high], 0)
+    sums = [s[a:b].sum() for a in range(len(s)) for b in range(a + 1, len(s) + 1)]
+    total, first, stop = _best_segment(bins, shares, 0, 1, low, high)
+    assert total == pytest.approx(max(0.0, *sums))
+    assert total == pytest.approx(s[first:stop].sum())

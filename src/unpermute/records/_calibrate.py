@@ -27,14 +27,15 @@ _WINDOW = 1.5
 # Records added to both, so that few do not decide.
 _PSEUDO = 0.2
 # Coefficients of the logistic function: constant, odds, log of expected over observed, log of the
-# number of other damaged records, margin. Fitted once to 11,873 proposals on 13 public tables and
-# 27 made ones (docs/decisions.md); a table's own trials enter through the variables.
-COEFFICIENTS = np.array([2.02, 0.54, 0.81, 0.18, 0.135])
+# number of other damaged records, margin, odds beyond those of the second coefficient. Fitted once
+# to 31,484 proposals on public tables and made ones (docs/decisions.md); a table's own trials enter
+# through the variables.
+COEFFICIENTS = np.array([2.7, 0.4, 0.81, -0.18, 0.127, 0.053])
 # A record that moves more than two cells must be e^4 times as convincing where hardly any other one
 # does, or e times if its odds are beyond the last number: one unusual record can look like a
 # shifted one, but is not odd in many cells.
 _ALONE, _ALONE_BUT_ODD, _FEW_OTHERS, _ODD = -4.0, -1.0, 3, 15.0
-_ODDS_RANGE, _MARGIN_RANGE, _MOST_COUNTED = (-4.0, 8.0), (-20.0, 10.0), 2.5
+_ODDS_RANGE, _MARGIN_RANGE, _MOST_COUNTED, _MOST_BEYOND = (-4.0, 8.0), (-20.0, 10.0), 2.5, 40.0
 # Weight of the model's own probability in the correction, in trials.
 _PRIOR_TRIALS = 10.0
 # The correction that changes nothing; the least slope: more evidence never lowers a probability.
@@ -80,6 +81,7 @@ class Calibration:
             np.log((expected + _PSEUDO) / (np.maximum(observed, 1.0) + _PSEUDO)),
             np.minimum(np.log1p(others), _MOST_COUNTED),
             np.clip(evidence.margin[evidence.followed], *_MARGIN_RANGE),
+            np.clip(odds - _ODDS_RANGE[1], 0.0, _MOST_BEYOND),
         )
         long = moves_of(evidence.permutations[evidence.followed])[0] > 2
         others = np.sum(self.odds[self.long] > _TOP) - (odds > _TOP)

@@ -25,6 +25,7 @@ from unpermute.records._model import (
 )
 from unpermute.records._run_repairs import told_runs, with_runs
 from unpermute.records._runs import find_runs, run_orders
+from unpermute.records._screen import fit_screen
 from unpermute.records._sources import repair_sources
 from unpermute.records._trials import Trials, run_trials
 
@@ -39,7 +40,10 @@ _LISTED = 0.15
 # Trials of a table with up to 20 columns; wider tables get fewer, but never fewer than the second.
 _TRIALS, _FEWEST_TRIALS = 300, 100
 # Cells of the lookup tables of one block of records: bounds the memory.
-_BLOCK_CELLS = 4_000_000
+_BLOCK_CELLS = 1_000_000
+# Blocks of a search that are screened at once, records of these that decoys are drawn from, and
+# log-odds of records that are not searched.
+_SCREENED, _DECOY_RECORDS, _NOT_SEARCHED = 8, 200, -10.0
 # A gap may move if one of its columns has fewer gaps than this, if no decoy gains as much, or if
 # the log-odds exceed the second: where gaps are common, a gap more or less says nothing.
 _RARE_GAPS, _STRONG = 0.01, 20.0
@@ -202,7 +206,9 @@ def _repair_each(cells, reference, known, max_moves, min_confidence, options):
     judge, rows, evidence = weighed
     trials = run_trials(judge, _trial_records(known), seed=seed)
     calibration = calibrate(evidence, trials)
-    evidence = _weigh_all(judge, cells, rows, evidence)
+    if len(rows) < cells.shape[0]:
+        screen = _screen(judge, known, cells, rows, evidence, trials, calibration)
+        evidence = _weigh_all(judge, cells, rows, evidence, screen)
     result = _decide(cells, evidence, calibration, max_moves, min_confidence)
     return replace(result, known=known, **_measured(trials, calibration, min_confidence))
 
@@ -300,25 +306,42 @@ def _trial_records(known) -> Placed:
     return replace(placed, own=known.own, own_links=known.own_links, version=known.version)
 
 
-def _weigh_all(judge, cells, rows, evidence):
-    """Evidence of all records, if only those of `rows` have been weighed."""
+def _screen(judge, known, cells, rows, evidence, trials, calibration):
+    """What tells records that are not worth a search, or None."""
+    listed, tried = (
+        each.followed & (calibration.probabilities(each)[0] >= _LISTED)
+        for each in (evidence, trials.evidence)
+    )
+    damaged = known.cells.take(trials.rows[tried]).permuted(trials.orders[tried])
+    fresh = np.setdiff1d(np.arange(cells.shape[0]), rows)
+    fresh = np.random.default_rng(judge.seed).permutation(fresh)[:_LEARNED_FROM]
+    return fit_screen(judge.model, cells.take(fresh), [cells.take(rows[listed]), damaged])
+
+
+def _weigh_all(judge, cells, rows, evidence, screen):
+    """Evidence of all records, of which those of `rows` have been weighed."""
     n, p = cells.shape
-    if len(rows) == n:
-        return evidence
     parts = Evidence(
-        np.empty((n, p), dtype=np.int16), np.empty(n), np.empty(n), np.empty(n),
-        np.empty(n, dtype=bool),
+        np.tile(np.arange(p, dtype=np.int16), (n, 1)), np.full(n, _NOT_SEARCHED),
+        np.full(n, -np.inf), np.zeros(n), np.zeros(n, dtype=bool),
     )  # fmt: skip
     alone = replace(judge, n_jobs=1)
 
     def weigh(start, stop):
-        placed = place_cells(judge.model, cells.take(slice(start, stop)))
-        weighed = alone.weigh(placed, pool=placed.codes)
-        for target, source in zip(parts.arrays(), weighed.arrays(), strict=True):
-            target[start:stop] = source
+        part, others = np.arange(start, stop), np.zeros(0, dtype=np.int64)
+        if screen is not None:
+            passing = screen.passes(cells.take(slice(start, stop)))
+            part, others = part[passing], part[~passing][:_DECOY_RECORDS]
+        # Blocks of the search are smaller: it looks up every value in every column.
+        for chosen in np.array_split(part, -(-len(part) // size)) if len(part) else []:
+            placed = place_cells(judge.model, cells.take(np.append(chosen, others)))
+            pool = placed.codes[len(chosen) :] if len(others) else placed.codes
+            weighed = alone.weigh(placed.take(slice(len(chosen))), pool=pool)
+            for target, source in zip(parts.arrays(), weighed.arrays(), strict=True):
+                target[chosen] = source
 
     size = max(_BLOCK_CELLS // p**2, 16)
-    map_blocks(weigh, n, block=size, stage="judge records", n_jobs=judge.n_jobs)
+    map_blocks(weigh, n, block=size * _SCREENED, stage="judge records", n_jobs=judge.n_jobs)
     # Records that were learned from are judged with their own cells left out.
     for target, source in zip(parts.arrays(), evidence.arrays(), strict=True):
         target[rows] = source

@@ -16,6 +16,7 @@ edges. The side with fewer rows is the run; near half of the table it cannot be 
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 
 from unpermute.records._cells import DATE, NUMBER, TEXT, kinds_of
 from unpermute.records._text import prepare_texts
@@ -172,11 +173,10 @@ def _strongest(cells, bins, pairs):
     candidates: dict[tuple, float] = {}
     for low, high in _references(n):
         log_shares = _log_shares(bins, slice(low, high))
+        # The reference is as it is by definition, unless it is the whole table.
+        known = (low, high) if (low, high) != (0, n) else (0, 0)
         for a, b in pairs.tolist():
-            s = np.clip(sum(_ratios(bins, log_shares, a, b)), -_CLIP, _CLIP)
-            if (low, high) != (0, n):  # the reference is as it is by definition
-                s[low:high] = np.minimum(s[low:high], 0.0)
-            total, first, stop = _segment(s)
+            total, first, stop = _best_segment(bins, log_shares, a, b, *known)
             if total > needed / 2 and stop - first >= _SHORTEST:
                 key = (a, b, first, stop)
                 candidates[key] = max(candidates.get(key, 0.0), total)
@@ -311,3 +311,27 @@ def _as_minority(run, n):
     edges = run.edges if share == run.share else 1 - run.edges
     minority = run.minority and share <= _MINORITY
     return Run(run.a, run.b, first, last, share, run.score, minority, edges)
+
+
+@njit(cache=True, nogil=True)
+def _best_segment(bins, log_shares, a, b, low, high):
+    """Sum, start and stop of the segment of clipped evidence with the largest sum.
+
+    Between `low` and `high` nothing speaks for an exchange.
+    """
+    best, first, stop = 0.0, 0, 0
+    total, start = 0.0, 0
+    for r in range(len(bins)):
+        x, y = bins[r, a], bins[r, b]
+        s = 0.0
+        if x != y:
+            s = log_shares[x, b] - log_shares[x, a] + log_shares[y, a] - log_shares[y, b]
+            s = min(max(s, -_CLIP), _CLIP)
+            if low <= r < high:
+                s = min(s, 0.0)
+        if total <= 0.0:
+            total, start = 0.0, r
+        total += s
+        if total > best:
+            best, first, stop = total, start, r + 1
+    return best, first, stop

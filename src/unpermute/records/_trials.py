@@ -27,12 +27,16 @@ class Trials:
         Cells that the damage had made wrong.
     n_left : ndarray of int
         Cells that would be wrong with the proposal.
+    rows, orders : ndarray of int
+        Which of the records given were damaged, and how: cell j received cell orders[:, j].
     """
 
     evidence: Evidence
     right: np.ndarray
     n_wrong: np.ndarray
     n_left: np.ndarray
+    rows: np.ndarray
+    orders: np.ndarray
 
 
 def run_trials(judge, placed, *, seed):
@@ -46,7 +50,8 @@ def run_trials(judge, placed, *, seed):
     back = np.take_along_axis(damaged.codes, evidence.permutations, axis=1)
     n_left = np.sum(back != truth, axis=1)
     right = evidence.followed & (n_left == 0)
-    return Trials(evidence, right, np.sum(damaged.codes != truth, axis=1), n_left)
+    n_wrong = np.sum(damaged.codes != truth, axis=1)
+    return Trials(evidence, right, n_wrong, n_left, np.flatnonzero(changed), orders[changed])
 
 
 def damage_orders(codes, prior, rng):

@@ -1,0 +1,80 @@
+"""Which records of a large table are worth a search.
+
+A search looks up every value in every column. Most records are usual in every cell and together,
+and no damaged record that could be repaired looks like them. Two numbers say so at the cost of one
+look at every cell in its own column: its least likely cell, and the squared distance of its
+numbers. The limit is where hardly any of the table's own suspicious records, and of those damaged
+on purpose, would be missed.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unpermute.records._cells import DATE
+from unpermute.records._text import prepare_texts
+
+__all__ = ["Screen", "fit_screen"]
+
+# Share of suspicious records that may be missed.
+_MISSED = 0.01
+# So many records pass in any case; a screen that lets more of them pass than this saves nothing.
+_LEAST_PASSING, _MOST_PASSING = 0.03, 0.8
+
+
+@dataclass(frozen=True)
+class Screen:
+    """Limits of the two numbers, as ranks among the records it was fitted to."""
+
+    model: object
+    cells: np.ndarray
+    distances: np.ndarray
+    limit: float
+
+    def passes(self, cells):
+        """Return which records are worth a search."""
+        return self._ranks(*_oddness(self.model, cells)) >= self.limit
+
+    def _ranks(self, odd, distances):
+        """Return the larger of the ranks of the two numbers."""
+        ranks = [
+            np.searchsorted(known, values) / len(known)
+            for known, values in ((self.cells, odd), (self.distances, distances))
+        ]
+        return np.maximum(*ranks)
+
+
+def fit_screen(model, fresh, wanted):
+    """Fit to records that the model has not seen, and to some that it must not miss.
+
+    Values that the model has seen are likelier than others, so records it was learned from do not
+    tell what is usual. Returns None if a screen would save nothing.
+    """
+    odd, distances = _oddness(model, fresh)
+    screen = Screen(model, np.sort(odd), np.sort(distances), 0.0)
+    ranks = screen._ranks(odd, distances)
+    missed = [screen._ranks(*_oddness(model, cells)) for cells in wanted if cells.shape[0]]
+    limit = float(np.quantile(ranks, 1 - _LEAST_PASSING))
+    if missed:
+        limit = min(limit, float(np.quantile(np.concatenate(missed), _MISSED)))
+    if np.mean(ranks >= limit) > _MOST_PASSING:
+        return None
+    return Screen(model, screen.cells, screen.distances, limit)
+
+
+def _oddness(model, cells):
+    """How unlikely the least likely cell of every record is, and how far away its numbers are."""
+    n, p = cells.shape
+    joint = model.joint
+    odd, z = np.full(n, -np.inf), np.zeros((n, p))
+    for j, column in enumerate(model.values):
+        words, codes = cells.columns([j]).vocabulary()
+        prepared = prepare_texts(words.text_list) if words.text_list else None
+        log_p = column.log_probability(words, prepared, cells.style_names)[codes[:, 0]]
+        odd = np.maximum(odd, np.median(log_p) - log_p)
+        if joint.scores[j] is not None:
+            numeric = words.kinds <= DATE
+            scores = np.full(len(words), joint.location[-1, j])
+            scores[numeric] = joint.scores[j](words.values[numeric])
+            z[:, j] = scores[codes[:, 0]] - joint.location[-1, j]
+    return odd, np.einsum("ij,ij->i", z @ joint.precision[-1], z)
