@@ -39,8 +39,8 @@ ASKED = {
 
 
 # Six cells moved between near-equal columns are seldom all right with 95%: the figures asked for
-# are those of likely repairs.
-_LEAST = 0.5
+# are those of all repairs that are not unlikely.
+_LEAST = 0.1
 
 
 def damage_record(x, how, rng):

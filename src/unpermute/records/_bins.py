@@ -15,8 +15,9 @@ __all__ = ["MOST_BINS", "Bins", "fit_bins"]
 
 # Numbers of a column up to which each has a bin, bins of more, and frequent texts.
 _FEW, _QUANTILES, _MOST_TEXTS = 12, 8, 40
-# Least number and share of the cells in a bin of their own.
-_FEWEST, _SHARE = 3, 0.01
+# Least number and share of the cells in a bin of their own, and share of numbers or dates in a
+# column that they have bins at all.
+_FEWEST, _SHARE, _OF_A_KIND = 3, 0.01, 0.1
 MOST_BINS = 2 * _FEW + _MOST_TEXTS + 1
 
 
@@ -77,7 +78,7 @@ def fit_bins(words, counts):
         values, places = np.unique(words.values[mine], return_inverse=True)
         times = np.bincount(places, weights=counts[mine], minlength=len(values))
         exact = times[np.argsort(-times, kind="stable")][:_FEW].sum() >= times.sum() - least
-        if times.sum() < least:
+        if times.sum() < max(least, _OF_A_KIND * counts.sum()):
             continue
         if exact:
             points = values[times >= least]

@@ -40,6 +40,9 @@ _ODDS_RANGE, _MARGIN_RANGE, _MOST_COUNTED, _MOST_BEYOND = (-4.0, 8.0), (-20.0, 1
 _PRIOR_TRIALS = 10.0
 # The correction that changes nothing; the least slope: more evidence never lowers a probability.
 _AS_IT_IS, _LEAST_SLOPE = np.array([0.0, 1.0, 0.0]), 0.05
+# Only rivals next to a proposal are weighed, and trials are damaged as proposals look: where it is
+# not clear, the log-odds are lower by the first number, from the second to the third less and less.
+_UNSEEN, _UNCLEAR, _CLEAR = 0.55, 1.0, 3.0
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,9 @@ class Calibration:
         damaged[followed] = expit(self.log_odds(evidence))
         right = np.zeros(len(damaged))
         long = moves_of(evidence.permutations[followed])[0] > 2
-        right[followed] = expit(_corrected(self.correction, evidence.clear[followed], long))
+        log_odds = _corrected(self.correction, evidence.clear[followed], long)
+        unclear = np.clip((_CLEAR - log_odds) / (_CLEAR - _UNCLEAR), 0.0, 1.0)
+        right[followed] = expit(log_odds - _UNSEEN * unclear)
         return damaged, damaged * right
 
 

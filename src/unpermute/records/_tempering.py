@@ -35,8 +35,8 @@ _UNEVEN, _MOST = 3.0, 0.3
 # others is at least the first (that of truly exchanged ones is 1/2), or if their mean reaches this
 # share of the others' median.
 _MIRRORED_RANK, _MIRRORED_SIZE = 0.3, 0.7
-# Records with smaller ratios tell nothing about that.
-_TELLING = 1.0
+# Records with smaller ratios tell nothing, and are left out where hardly any other one is odd.
+_TELLING, _FEW_ODD = 1.0, 0.03
 # Columns that hold much the same mirror each other in any case: so many records may be odd for each
 # that is not, and the median of the others must be at least this.
 _MOST_ODD, _LEAST_TYPICAL = 0.3, 2.0
@@ -103,14 +103,22 @@ def _mirrored(ratios):
     mirrored = np.zeros(ratios.shape[1], dtype=bool)
     for k in np.flatnonzero(np.any(ratios > 0, axis=0)):
         column = ratios[:, k]
-        odd, usual = column[column > _TELLING], np.sort(-column[column < -_TELLING])
-        if len(usual) and len(odd):
-            rank = np.mean(np.searchsorted(usual, odd)) / len(usual)
-            size, typical = np.mean(odd) / np.median(usual), np.median(-column[column < 0])
-            alike = rank >= _MIRRORED_RANK or size >= _MIRRORED_SIZE
-            few = len(odd) <= _MOST_ODD * len(usual)
-            mirrored[k] = alike and few and typical >= _LEAST_TYPICAL
+        typical = column[column < 0]
+        if not len(typical) or np.median(-typical) < _LEAST_TYPICAL:
+            continue
+        telling = column[np.abs(column) > _TELLING]
+        clear = 0 < np.sum(telling > 0) <= _FEW_ODD * len(column)
+        mirrored[k] = _alike(column) or (clear and _alike(telling))
     return mirrored
+
+
+def _alike(ratios):
+    """Whether the odd ones mirror the others, and are few enough."""
+    odd, usual = ratios[ratios > 0], np.sort(-ratios[ratios < 0])
+    if not len(odd) or not len(usual) or len(odd) > _MOST_ODD * len(usual):
+        return False
+    rank = np.mean(np.searchsorted(usual, odd)) / len(usual)
+    return rank >= _MIRRORED_RANK or np.mean(odd) / np.median(usual) >= _MIRRORED_SIZE
 
 
 def _log_likelihood(ratios, share):
