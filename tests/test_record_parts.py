@@ -300,9 +300,9 @@ def test_a_learned_table_judges_few_records(rng, tmp_path):
 @given(st.integers(0, 10_000))
 def test_the_order_of_the_records_hardly_matters(seed):
     rng = np.random.default_rng(seed)
-    clean = people(rng, 200)
-    damaged = swap(clean, np.arange(0, 200, 25), "name", "age")
-    order = rng.permutation(200)
+    clean = people(rng, 300)
+    damaged = swap(clean, np.arange(0, 300, 50), "name", "age")
+    order = rng.permutation(300)
     one, other = repair(damaged), repair(damaged.iloc[order].reset_index(drop=True))
     changed = set(one.changes["row"])
     assert len(changed ^ {int(order[r]) for r in other.changes["row"]}) <= 2
