@@ -45,7 +45,7 @@ def odd_matrix(rng):
         elif kind == 3:
             X[row, column] = 10.0 ** rng.integers(-300, 300)
         elif kind == 4:
-            X = X * 10.0 ** rng.integers(-150, 150)
+            X = np.clip(X, -1e100, 1e100) * 10.0 ** rng.integers(-150, 150)
         elif kind == 5:
             X[row, column] = np.nan
         elif kind == 6:
