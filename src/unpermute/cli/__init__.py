@@ -4,6 +4,7 @@ Nothing here imports numpy, scikit-learn or numba before a command needs them, s
 ``unpermute --help`` answers at once.
 """
 
+import atexit
 import contextlib
 import os
 import signal
@@ -29,10 +30,20 @@ def main() -> None:
     # As an interrupt does, so that files written aside are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     limit = memory_limit()
-    if limit is None:
-        _run()
-    else:
-        sys.exit(run_under(limit, _run))
+    try:
+        if limit is None:
+            _run()
+        else:
+            sys.exit(run_under(limit, _run))
+    finally:
+        # Registered last, so called first when the interpreter ends.
+        atexit.register(_end_in_peace)
+
+
+def _end_in_peace() -> None:
+    """Ignore signals once the work is done: the exit code says how it ended."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _run() -> None:
