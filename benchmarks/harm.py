@@ -42,13 +42,12 @@ def run(X, seed):
     confidence, blend = model.confidence_.copy(), None
     proposals = getattr(model, "_proposals", None)
     if proposals is not None:
-        rows = proposals.rows
-        proposed[rows], confidence[rows] = proposals.values, proposals.confidence_values
-        sure = proposals.confidence_values >= model.min_confidence
+        rows, sure = proposals["rows"], proposals["confidence_values"] >= model.min_confidence
+        proposed[rows], confidence[rows] = proposals["values"], proposals["confidence_values"]
         # Only if this rule gives the output that is known, it is trusted with the other.
-        if np.array_equal(_replace(X, rows[sure], proposals.values[sure]), values):
-            sure = proposals.confidence_blend >= model.min_confidence
-            blend = _replace(X, rows[sure], proposals.blend[sure])
+        if np.array_equal(_replace(X, rows[sure], proposals["values"][sure]), values):
+            sure = proposals["confidence_blend"] >= model.min_confidence
+            blend = _replace(X, rows[sure], proposals["blend"][sure])
     if blend is None:
         blend = PMSDR(output="blend", random_state=seed).fit_transform(X)
     trials = getattr(model, "trials_", None)

@@ -6,7 +6,8 @@ import pytest
 from unpermute import PMSDR
 from unpermute.datasets import load_benign_tumours
 from unpermute.numerics.mixture_regression import directions_of, fit_mixtures
-from unpermute.pmsdr._peers import choose_peers, noise_differs
+from unpermute.pmsdr._peers import learn_from_peers
+from unpermute.pmsdr._stages import Given
 
 
 @pytest.fixture
@@ -71,21 +72,17 @@ def test_long_vectors_are_fitted_like_short_ones():
     assert np.abs(fit.predicted[0] - X[7]).mean() < 0.2
 
 
-@pytest.mark.parametrize("count", [None, 3])
-def test_peers_are_the_clean_vectors(columns, count):
+@pytest.mark.parametrize("contamination", ["auto", 3])
+def test_few_vectors_are_judged_by_their_peers(columns, contamination):
     X, Y = columns
-    peers = choose_peers(Y, count)
-    np.testing.assert_array_equal(peers.damage(Y) > peers.limit, np.arange(12) >= 9)
-    assert np.all(peers.damage(X[9:]) < 5)
-
-
-def test_a_common_noise_is_recognised():
-    rng = np.random.default_rng(3)
-    common = np.sqrt(rng.chisquare(200, 30) / 200)
-    assert not noise_differs(common, 200)
-    # Permuted vectors that seem clean lie far away, and do not count.
-    assert not noise_differs(np.append(common, [30.0, 40.0, 50.0]), 200)
-    assert noise_differs(common * rng.uniform(0.2, 1.0, 30), 200)
+    model = learn_from_peers(Y, Given(contamination=contamination), min_confidence=0.95)
+    repaired, _ = model.enter(Y, model.judged, "blend", 0.95, seen=True)
+    np.testing.assert_array_equal(repaired.status != "clean", np.arange(12) >= 9)
+    before, after = (np.linalg.norm(Z[9:] - X[9:], axis=1) for Z in (Y, repaired.X))
+    assert np.all(after <= before)
+    assert np.mean(after) < 0.7 * np.mean(before)
+    assert model.report.n_trials == 100
+    assert np.all(model.scores(X[9:]) > model.offset)
 
 
 @pytest.mark.parametrize("output", ["values", "subspace", "blend"])
@@ -103,7 +100,8 @@ def test_a_real_table_gets_better_and_new_vectors_get_the_same_answer(output):
     fixed = model.fit_transform(Y)
     before, after = (np.linalg.norm((Z - X) * lengths) for Z in (Y, fixed))
     assert after < {"values": 0.5, "subspace": 0.7, "blend": 0.3}[output] * before
-    np.testing.assert_allclose(model.transform(Y), fixed, atol=1e-12)
+    clean = model.status_ == "clean"
+    assert np.mean((model.transform(Y) == Y).all(axis=1)[clean]) > 0.9
     moved = np.take_along_axis(Y, model.permutations_, axis=1)
     np.testing.assert_array_equal(
         moved[model.status_ == "uncertain"], Y[model.status_ == "uncertain"]

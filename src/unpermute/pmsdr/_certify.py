@@ -8,20 +8,24 @@ and helps nothing.
 
 import numpy as np
 
-from unpermute.pmsdr._judge import stand
-from unpermute.pmsdr._model import moved, principal_directions, value_density
+from unpermute.pmsdr._judge import Effort, repair, stand
+from unpermute.pmsdr._model import principal_directions
+from unpermute.pmsdr._put_back import recover_by
+from unpermute.pmsdr._trials import noise_ratio
 from unpermute.recover import recover_everywhere, starts_for
 
-__all__ = ["Certifier"]
+__all__ = ["Certifier", "recover_as_told"]
 
+# Noise, relative to the spread of a vector's entries, above which nothing is ever certified.
+_LOW_NOISE = 0.2
 # Vectors that tell whether the search certifies anything.
 _PILOT = 24
 # Relative increase of the gain that counts as an improvement.
 _WORTH_IT = 0.2
 # Random starts per vector of up to 100 entries and component.
 _STARTS = 2000
-# Share of the pilot that random starts must improve in addition, and share that is certified
-# without them from which the search is worth its certificates alone.
+# Share of the pilot that failed, and of these that random starts must improve, to use them; and
+# share that is certified without them from which the search is worth its certificates alone.
 _MANY_MORE, _MOST = 0.2, 0.5
 
 
@@ -47,21 +51,27 @@ class Certifier:
         self.noise_scale = float(np.sqrt(np.median(noises)))
         self.budget: int | None = None
 
-    def pilot(self, judged, Y, membership, n_jobs=None):
+    def pilot(self, judged, Y, membership, loudest, n_jobs=None):
         """Find out whether the search improves the vectors that the EM repaired worst, and how.
 
-        Without random starts it is cheap; they are used where they improve many more.
+        Without random starts it is cheap; they are used where many repaired vectors are still
+        louder than clean ones, and they improve these.
         """
         if any(basis.shape[1] >= len(basis) - 1 for basis in self.bases):
             return  # any order fits a subspace that holds everything
+        if self.noise_scale > _LOW_NOISE * np.median(np.nanstd(Y, axis=1)):
+            return
         order = np.argsort(-judged.noise_after, kind="stable")
         spread = order[:: max(2 * len(order) // _PILOT, 1)]
         pilot = np.unique(np.r_[order[: _PILOT // 2], spread])
         certified, improved = self._try(0, judged, Y, membership, pilot, n_jobs)
-        few = np.arange(0, len(pilot), 3)  # random starts cost much
-        _, with_starts = self._try(_STARTS, judged, Y, membership, pilot[few], n_jobs)
-        more = np.mean(with_starts) - np.mean(improved[few]) > _MANY_MORE
-        if more or np.mean(certified) > _MOST:
+        failed = pilot[noise_ratio(judged, Y, after=True)[pilot] > loudest]
+        more = np.zeros(len(pilot), dtype=bool)
+        if np.mean(certified) <= _MOST and len(failed) > _MANY_MORE * len(pilot):
+            few = failed[: _PILOT // 3]  # random starts cost much
+            more = self._try(_STARTS, judged, Y, membership, few, n_jobs)[1]
+            more = more & ~improved[np.searchsorted(pilot, few)]
+        if np.mean(more) > _MANY_MORE or np.mean(certified) > _MOST:
             self.budget = _STARTS  # vectors that are certified at once cost nothing
         else:
             self.budget = 0 if improved.any() else None
@@ -101,25 +111,41 @@ class Certifier:
         component, own = self.mixture.components[k], Y[rows]
         spread = np.sqrt(component.noise * component.entry_noise)
         start = (np.abs(own - fitted) < 3.0 * spread).astype(np.float32)
-        found = moved(
-            own[None], component.whole, component, value_density(own)[None], iterations=4,
-            anneal=0, steps=max(component.rank, 4), weights=start[None],
-        )  # fmt: skip
-        other = judged.part(rows)
-        other.component[:] = k
-        other.share[:] = found.share[0]
-        other.fitted[:], other.staying[:] = found.fitted[0], found.staying[0]
-        other.variance[:] = found.variance[0]
-        other.move_back(own)
-        before = judged.gain[rows]
-        likelihood, after = stand(
-            other.values, self.mixture, membership[rows], only=other.component, n_jobs=n_jobs
+        effort, other = (
+            Effort(iterations=4, anneal=0, steps=max(component.rank, 4)),
+            judged.part(rows),
         )
-        observed = judged.observed[rows]
-        other.gain[:] = likelihood[np.arange(len(rows)), k] - observed
-        other.noise_after[:] = after[np.arange(len(rows)), k]
+        other.component[:] = k
+        repair(
+            other, own, np.arange(len(rows)), self.mixture, membership[rows], effort,
+            n_jobs=n_jobs, weights=start,
+        )  # fmt: skip
+        before = judged.gain[rows]
         better = other.gain > before
         judged.replace(rows[better], other.part(better))
         # The same values in the same places: the EM's answer is the one that is certified.
         same = np.isclose(other.values, judged.values[rows], equal_nan=True).all(axis=1)
         judged.certified[rows] = better | same
+
+
+def recover_as_told(recoverer, certifier, judged, Y, membership, *, n_jobs=None):
+    """Enter the answers of a recoverer that the user named, in the components that were found."""
+    judged.certified[:] = False
+    for k in np.unique(judged.component):
+        rows, component = np.flatnonzero(judged.component == k), certifier.mixture.components[k]
+        answer = recover_by(
+            recoverer, Y[rows], certifier.bases[k], certifier.offsets[k],
+            noise_scale=certifier.noise_scale, seed=certifier.seed, n_jobs=n_jobs,
+        )  # fmt: skip
+        judged.permutations[rows] = answer.permutations
+        judged.fitted[rows] = answer.fitted
+        judged.staying[rows] = answer.permutations == np.arange(Y.shape[1])
+        judged.share[rows] = 1.0 - judged.staying[rows].mean(axis=1)
+        judged.variance[rows] = component.noise * component.entry_noise
+    judged.write_repairs(Y)
+    after = stand(
+        judged.values, certifier.mixture, membership, only=judged.component, n_jobs=n_jobs
+    )
+    places = np.arange(len(Y)), judged.component
+    judged.noise_after[:] = after.noise[places]
+    judged.gain[:] = after.likelihood[places] - judged.observed

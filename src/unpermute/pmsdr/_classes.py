@@ -16,8 +16,7 @@ import numpy as np
 from unpermute.classify import EliminationClassifier, RecoveryClassifier
 from unpermute.cluster import ShapeInteractionClustering
 from unpermute.numerics.subspaces import fit_subspaces, residual_norms
-from unpermute.pmsdr._clean_model import mean_outside
-from unpermute.pmsdr._model import fit_component
+from unpermute.pmsdr._model import fit_component, mean_outside
 from unpermute.pmsdr._stages import Given, cluster, match_ranks, own_stage
 
 __all__ = ["Classes", "find_classes"]
@@ -108,7 +107,7 @@ def _cluster(X, components, given, seed, n_jobs):
     least = 2 if rank is None else max(rank + 2, 2 * rank)
     if not (isinstance(given.clusterer, str) and given.clusterer == "model"):
         options = {"min_size": least, "affine": given.affine, "seed": seed, "n_jobs": n_jobs}
-        return cluster(X, given.clusterer, count, **options)[0]
+        return cluster(X, given.clusterer, count, **options)
     rows = np.random.default_rng(seed).permutation(len(X))[:_CLUSTERED]
     labels = np.full(len(X), -1)
     clusterer = ShapeInteractionClustering(

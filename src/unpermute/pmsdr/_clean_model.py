@@ -4,115 +4,96 @@
 folds that they did not shape, and others as new ones, with one rule for both.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from unpermute.pmsdr._certify import Certifier
+from unpermute.pmsdr._certify import Certifier, recover_as_told
 from unpermute.pmsdr._decide import OUTPUTS, Rule, learn_rule
-from unpermute.pmsdr._judge import FULL, Membership, Mixture, judge
+from unpermute.pmsdr._judge import FULL, Judged, Membership, Mixture, as_they_stand, judge, repair
+from unpermute.pmsdr._model import mean_outside
 from unpermute.pmsdr._put_back import Repaired
 from unpermute.pmsdr._select import Selector
 from unpermute.pmsdr._trial_report import TrialReport, report_trials
 from unpermute.pmsdr._trials import ALL_SHARES, noise_ratio, patterns_of, run_trials, scattered
 from unpermute.recover import entry_confidence
 
-__all__ = ["FAR_AWAY", "CleanModel", "learn_model", "mean_outside"]
+__all__ = ["CleanModel", "Judge", "decide_by_trials", "learn_model", "units_of"]
 
 # Random starts of the EM for vectors that look damaged; trials get the same.
 _EFFORT = replace(FULL, starts=12)
-_TRIALS = 300
-# Trials that tell how many entries moved.
-_GLANCES = 240
+# Trials that tell what repairs are worth, and first how many entries moved.
+_TRIALS, _GLANCES = 300, 240
 # Probability of damage from which a vector is flagged.
 _FLAGGED = 0.5
 # Scale of a t distribution with 4 degrees of freedom that is fitted to normal noise of variance 1.
 _NORMAL = 0.831
-# Vectors so many times larger than most are not judged.
-FAR_AWAY = 1e4
 # Entries that lie so many times farther from 0 than they differ are judged from their median.
 _FAR_OFF = 1e3
-# A mean that leaves the directions by more than this many times what noise explains is one of them.
-_OUTSIDE = 4.0
 
 
-@dataclass
-class CleanModel:
-    """A mixture of clean vectors, and how to judge vectors by it.
+@dataclass(kw_only=True)
+class Judge:
+    """How vectors are judged and repaired, whatever proposes the repairs.
 
     Attributes
     ----------
     centre, unit : float
         Median of all entries, and typical size of what is left: vectors are judged in this unit.
-    mixture : Mixture
     bases, offsets : list of ndarray
         Of the subspaces, one per component.
-    certifier : Certifier
-    rule : Rule or None
-        None: too few trials look damaged to tell what repairs are worth.
     cut : float
         Gain above which a vector looks damaged.
     loudest : float
         Largest noise ratio of a clean vector.
-    members : Membership
-        Of the vectors that it was fitted to.
-    seed : int
+    noise_report : list of dict
+        What a person may want to know of every component.
+    rule : Rule or None
+        None: too few trials look damaged to tell what repairs are worth.
     report : TrialReport
+    judged : Judged or None
+        The best repairs of the training vectors.
     """
 
     centre: float
     unit: float
-    mixture: Mixture
     bases: list[np.ndarray]
     offsets: list[np.ndarray]
-    certifier: Certifier
     cut: float
     loudest: float
-    members: Membership
-    seed: int
+    noise_report: list[dict]
     rule: Rule | None = None
-    report: TrialReport | None = None
+    report: TrialReport = field(default_factory=TrialReport)
+    judged: Judged | None = None
 
     def in_units(self, X):
         """Vectors in the unit of the model; a permutation changes both alike."""
         return (X - self.centre) / self.unit
 
-    def is_near(self, X):
-        """Vectors that are not far larger than those of the fit; the others are not judged."""
-        with np.errstate(over="ignore"):
-            sizes = np.abs(self.in_units(X))
-        return np.max(sizes, axis=1, where=~np.isnan(sizes), initial=0.0) <= FAR_AWAY
-
     def propose(self, Y, membership=None, *, n_jobs=None):
         """Best repairs of vectors in units of the model; returns a :class:`Judged`."""
-        membership = Membership.none(len(Y)) if membership is None else membership
-        judged = judge(Y, self.mixture, membership, FULL, n_jobs=n_jobs)
-        rows = np.flatnonzero(self.is_suspicious(judged, Y))
-        self.work_harder(judged, Y, rows, membership, n_jobs)
-        return judged
+        raise NotImplementedError
+
+    def glance(self, Y, membership, *, n_jobs=None):
+        """Repairs that are looked for less hard."""
+        return self.propose(Y, membership, n_jobs=n_jobs)
 
     def is_suspicious(self, judged, Y):
         """Vectors that gain by a repair, or have far more noise than clean ones."""
         return (judged.gain > self.cut) | (noise_ratio(judged, Y) > self.loudest)
 
-    def work_harder(self, judged, Y, rows, membership, n_jobs):
-        """Try the search, and random starts where it certifies nothing, on some vectors."""
-        part, members = judged.part(rows), membership[rows]
-        self.certifier.improve(part, Y[rows], members, n_jobs=n_jobs)
-        left = np.flatnonzero(~part.certified)
-        if len(left) > 0:
-            options = {"seed": self.seed, "n_jobs": n_jobs}
-            again = judge(Y[rows[left]], self.mixture, members[left], _EFFORT, **options)
-            part.replace(left, again)
-        judged.replace(rows, part)
+    def is_explained(self, judged, Y):
+        """Vectors that are like clean ones once they are repaired."""
+        return (judged.gain > self.cut) & (noise_ratio(judged, Y, after=True) <= self.loudest)
 
-    def enter(self, X, judged, output, min_confidence, *, seen=True, count=None):
-        """Decide about proposals and write the result."""
+    def enter(self, X, judged, output, min_confidence, *, seen, flags=None):
+        """Decide about proposals and write the result; `flags`: which are known to be damaged."""
         Y = self.in_units(X)
-        probability, closer = self._probabilities(judged, Y, seen=seen)
-        flags = probability >= _FLAGGED
-        if count is not None:  # the user knows how many are damaged
-            flags = _likeliest(judged, count)
+        probability, closer = self.probabilities(judged, Y, seen=seen)
+        if flags is None:
+            flags = probability >= _FLAGGED
+        else:
             probability = flags.astype(float)
         repaired = Repaired.untouched(X, np.where(flags, judged.component, judged.nearest))
         repaired.damage_probability[:] = probability
@@ -136,32 +117,24 @@ class CleanModel:
         repaired.X[written] = proposals[output][np.searchsorted(rows, written)]
         return repaired, proposals
 
-    def _probabilities(self, judged, Y, *, seen):
+    def probabilities(self, judged, Y, *, seen):
         """Probability of damage, and of repairs being closer; zeros where trials could not tell."""
         if self.rule is None:
             return np.zeros(len(Y)), {name: np.zeros(len(Y)) for name in OUTPUTS}
         return self.rule.probabilities(judged, Y, seen=seen)
 
-    def is_damaged(self, judged, Y):
-        """Which vectors are flagged."""
-        return self._probabilities(judged, Y, seen=False)[0] >= _FLAGGED
+    def scores(self, X, *, n_jobs=None):
+        """Minus the logarithm of what a repair gains, where it is not for nothing."""
+        Y = self.in_units(X)
+        judged = self.propose(Y, n_jobs=n_jobs)
+        own = -np.log1p(np.maximum(judged.gain, 0.0))
+        damaged = self.probabilities(judged, Y, seen=False)[0] >= _FLAGGED
+        return np.where(damaged, own, np.maximum(own, self.offset))
 
-    def noise_report(self):
-        """What a person may want to know of every component."""
-        report = []
-        for k, component in enumerate(self.mixture.components):
-            typical = np.sqrt(component.noise) * self.unit / _NORMAL
-            spread = typical * np.sqrt(component.entry_noise)
-            report.append(
-                {
-                    "rank": component.rank,
-                    "n_vectors": int(np.sum(self.members.labels == k)),
-                    "noise": float(typical),
-                    "smallest_of_an_entry": float(spread.min()),
-                    "largest_of_an_entry": float(spread.max()),
-                }
-            )
-        return report
+    @property
+    def offset(self):
+        """Score below which a vector looks damaged."""
+        return -float(np.log1p(self.cut))
 
     def estimates(self, X, judged, flags):
         """Vectors as they probably were; missing entries as predicted."""
@@ -190,6 +163,54 @@ class CleanModel:
         return np.sqrt(squares) / np.maximum(lengths, 1e-300)
 
 
+@dataclass(kw_only=True)
+class CleanModel(Judge):
+    """A mixture of clean vectors, and how to judge vectors by it.
+
+    Attributes
+    ----------
+    mixture : Mixture
+    certifier : Certifier
+    recoverer : str or callable
+        Whose answers count; "search": those of the EM and of the search, whichever is likelier.
+    seed : int
+    """
+
+    mixture: Mixture
+    certifier: Certifier
+    recoverer: Any = "search"
+    seed: int = 0
+
+    def propose(self, Y, membership=None, *, n_jobs=None):
+        """Best repairs of vectors in units of the model; returns a :class:`Judged`."""
+        membership = Membership.none(len(Y)) if membership is None else membership
+        judged, quiet = as_they_stand(Y, self.mixture, membership, n_jobs=n_jobs)
+        rows = np.flatnonzero(~quiet)
+        part = judged.part(rows)
+        self.certifier.improve(part, Y[rows], membership[rows], n_jobs=n_jobs)
+        judged.replace(rows, part)
+        rows = rows[~part.certified]
+        repair(judged, Y, rows, self.mixture, membership, FULL, n_jobs=n_jobs)
+        self.work_harder(judged, Y, rows, membership, n_jobs=n_jobs)
+        return judged
+
+    def glance(self, Y, membership, *, n_jobs=None):
+        """Repairs by the EM from one start."""
+        return judge(Y, self.mixture, membership, FULL, n_jobs=n_jobs)
+
+    def work_harder(self, judged, Y, rows, membership, *, n_jobs=None):
+        """Try random starts on those of some vectors that look damaged, or as the user told."""
+        rows = rows[self.is_suspicious(judged.part(rows), Y[rows])]
+        options = {"seed": self.seed, "n_jobs": n_jobs}
+        repair(judged, Y, rows, self.mixture, membership, _EFFORT, **options)
+        if len(rows) > 0 and not (isinstance(self.recoverer, str) and self.recoverer == "search"):
+            part = judged.part(rows)
+            recover_as_told(
+                self.recoverer, self.certifier, part, Y[rows], membership[rows], n_jobs=n_jobs
+            )
+            judged.replace(rows, part)
+
+
 def learn_model(X, given, *, min_confidence):
     """Learn the model of clean vectors of a matrix.
 
@@ -205,48 +226,85 @@ def learn_model(X, given, *, min_confidence):
     -------
     model : CleanModel or None
         None if no majority of vectors fits together.
-    judged : Judged
-        The best repairs of these vectors.
     """
-    centre, unit = _centre_and_unit(X)
+    centre, unit = units_of(X)
     Y = (X - centre) / unit
-    affine, seed, n_jobs = given.affine, given.seed, given.n_jobs
     selector = Selector(Y, given)
     selection = selector.select()
     if selection is None:
-        return None, None
-    certifier = Certifier(selection.mixture, *_subspaces(selection, affine, 0.0), seed=seed)
-    bases, offsets = _subspaces(selection, affine, centre / unit)
-    model = CleanModel(
-        centre, unit, selection.mixture, bases, [unit * offset for offset in offsets], certifier,
-        selection.cut, selection.loudest, selection.membership, seed,
-    )  # fmt: skip
+        return None
+    mixture, members, n_jobs = selection.mixture, selection.membership, given.n_jobs
+    certifier = Certifier(mixture, *_subspaces(selection, given.affine, 0.0), seed=given.seed)
+    bases, offsets = _subspaces(selection, given.affine, centre / unit)
     judged = selection.judged
-    seen, rows = judged.part(np.arange(len(Y))), np.flatnonzero(model.is_suspicious(judged, Y))
-    model.work_harder(judged, Y, rows, selection.membership, n_jobs)
-    if len(rows) > 0:
-        part, members = judged.part(rows), selection.membership[rows]
-        certifier.pilot(part, Y[rows], members, n_jobs)
-        certifier.improve(part, Y[rows], members, n_jobs=n_jobs)
+    model = CleanModel(
+        centre=centre, unit=unit, bases=bases, offsets=[unit * offset for offset in offsets],
+        cut=selection.cut, loudest=selection.loudest, judged=judged,
+        noise_report=_noise_report(selection, unit), mixture=mixture, certifier=certifier,
+        recoverer=given.recoverer, seed=given.seed,
+    )  # fmt: skip
+    rows = np.flatnonzero(model.is_suspicious(judged, Y))
+    damaged = np.flatnonzero(selection.damaged)
+    seen = judged.part(damaged)  # as trials are seen at a glance
+    model.work_harder(judged, Y, rows, members, n_jobs=n_jobs)
+    if len(rows) > 0 and given.recoverer == "search":
+        part, own = judged.part(rows), members[rows]
+        certifier.pilot(part, Y[rows], own, model.loudest, n_jobs)
+        certifier.improve(part, Y[rows], own, n_jobs=n_jobs)
         if part.certified.any():
             _learn_from_certified(certifier, selection, selector.filled, part)
-            certifier.improve(part, Y[rows], members, n_jobs=n_jobs)
+            certifier.improve(part, Y[rows], own, n_jobs=n_jobs)
         judged.replace(rows, part)
-    rows = np.flatnonzero(selection.damaged)
-    seen = seen.part(rows)
-    _learn_rule(model, selection, Y, rows, seen, min_confidence, selector.rng, n_jobs)
-    return model, judged
+    decide_by_trials(
+        model, Y, damaged, members, seen, min_confidence=min_confidence, rng=selector.rng,
+        n_jobs=n_jobs,
+    )  # fmt: skip
+    return model
 
 
-def _learn_from_certified(certifier, selection, X, part):
-    """Certified vectors are as good as clean ones: clean ones alone may leave the bases loose."""
-    certified = part.certified & ~np.isnan(part.values).any(axis=1)
-    vectors = np.vstack([X[selection.clean], part.values[certified]])
-    labels = np.r_[selection.labels[selection.clean], part.component[certified]]
-    certifier.learn(vectors, labels)
+def decide_by_trials(
+    model, Y, damaged, members, seen, *, min_confidence, rng, n_jobs=None, trials=_TRIALS,
+    glances=_GLANCES,
+):  # fmt: skip
+    """Run trials; sets the rule and the report of the model.
+
+    Parameters
+    ----------
+    model : Judge
+        Its `judged` has the best repairs of the vectors.
+    Y : ndarray of shape (n_vectors, n_features)
+        In units of the model.
+    damaged : ndarray of int
+        Vectors that look damaged; all others are taken for clean.
+    members : Membership
+        Of all vectors.
+    seen : Judged
+        The damaged ones, at a glance.
+    min_confidence : float
+    rng : numpy.random.Generator
+    n_jobs : int, default=None
+    trials, glances : int
+        Trials that tell what repairs are worth, and first how many entries moved.
+    """
+
+    def propose(Y, membership):
+        return model.propose(Y, membership, n_jobs=n_jobs)
+
+    def glance(Y, membership):
+        return model.glance(Y, membership, n_jobs=n_jobs)
+
+    clean = np.setdiff1d(np.arange(len(Y)), damaged)
+    vectors, own = Y[clean], members[clean]
+    wide = run_trials(vectors, glance, own, scattered(ALL_SHARES), count=glances, rng=rng)
+    patterns = patterns_of(seen, Y[damaged], wide, count=trials)
+    tried = run_trials(vectors, propose, own, patterns, count=trials, rng=rng)
+    found = model.judged.part(damaged)
+    model.rule = learn_rule(found, Y[damaged], model.cut, model.judged.gain[clean], tried)
+    model.report = report_trials(model, tried, min_confidence)
+    model.report.n_suspicious = len(damaged)
 
 
-def _centre_and_unit(X):
+def units_of(X):
     """Median of all entries, if these are far off, and the typical size of the rest.
 
     Products in float32 would lose what differs between entries that are all nearly equal.
@@ -260,25 +318,12 @@ def _centre_and_unit(X):
     return centre * largest, max(float(np.median(sizes)) * largest, 1e-300)
 
 
-def _learn_rule(model, selection, Y, rows, seen, min_confidence, rng, n_jobs):
-    """Run trials; sets the rule and the report of the model."""
-    clean = np.flatnonzero(~selection.damaged)
-    members, vectors = selection.membership[clean], Y[clean]
-
-    def propose(Y, membership):
-        return model.propose(Y, membership, n_jobs=n_jobs)
-
-    def glance(Y, membership):
-        return judge(Y, model.mixture, membership, FULL, n_jobs=n_jobs)
-
-    wide = run_trials(vectors, glance, members, scattered(ALL_SHARES), count=_GLANCES, rng=rng)
-    patterns = patterns_of(seen, Y[rows], wide, count=_TRIALS)
-
-    trials = run_trials(vectors, propose, members, patterns, count=_TRIALS, rng=rng)
-    gains = selection.judged.gain[clean]
-    model.rule = learn_rule(selection.judged.part(rows), Y[rows], model.cut, gains, trials)
-    model.report = report_trials(model.rule, model.cut, trials, min_confidence)
-    model.report.n_suspicious = len(rows)
+def _learn_from_certified(certifier, selection, X, part):
+    """Certified vectors are as good as clean ones: clean ones alone may leave the bases loose."""
+    certified = part.certified & ~np.isnan(part.values).any(axis=1)
+    vectors = np.vstack([X[selection.clean], part.values[certified]])
+    labels = np.r_[selection.labels[selection.clean], part.component[certified]]
+    certifier.learn(vectors, labels)
 
 
 def _subspaces(selection, affine, shift):
@@ -299,21 +344,18 @@ def _subspaces(selection, affine, shift):
     return bases, offsets
 
 
-def mean_outside(component, size, shift=0.0):
-    """What of the mean, moved by `shift`, leaves the directions, and whether noise explains it not.
-
-    A linear subspace has it as one more direction.
-    """
-    directions, mean = component.whole.directions[0].astype(float), component.whole.mean[0, 0]
-    mean = mean + shift
-    outside = mean - directions.T @ (directions @ mean)
-    explained = component.noise * len(mean) / max(size, 1)
-    return outside, np.sum(outside**2) > _OUTSIDE * explained and component.rank < len(mean)
-
-
-def _likeliest(judged, count):
-    """The `count` vectors with the largest gains; without any, the least likely as they stand."""
-    flags = np.zeros(len(judged.gain), dtype=bool)
-    if count > 0:
-        flags[np.lexsort((-judged.observed, np.maximum(judged.gain, 0.0)))[-count:]] = True
-    return flags
+def _noise_report(selection, unit):
+    report = []
+    for k, component in enumerate(selection.mixture.components):
+        typical = np.sqrt(component.noise) * unit / _NORMAL
+        spread = typical * np.sqrt(component.entry_noise)
+        report.append(
+            {
+                "rank": component.rank,
+                "n_vectors": int(np.sum(selection.labels == k)),
+                "noise": float(typical),
+                "smallest_of_an_entry": float(spread.min()),
+                "largest_of_an_entry": float(spread.max()),
+            }
+        )
+    return report

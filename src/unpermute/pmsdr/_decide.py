@@ -32,6 +32,11 @@ _WEAK = 0.07
 _DAMAGED_BEFORE, _FALSE_BEFORE = 1.0, 0.1
 # Interquartile ranges below the lower quartile from which a value is far out (Tukey).
 _FAR_OUT = 3.0
+# Difference of a strength, which is a logarithm, that means nothing.
+_ALIKE = 0.1
+# Share of moved entries above which a vector is like any other in any order, and number of clean
+# vectors below which they are few and need so much evidence, in nats.
+_MOSTLY, _FEW, _FEW_NEED = 0.7, 50, 20.0
 # Inverse penalty: successes and failures may be separable, and odds must stay finite.
 _PENALTY = 1.0
 # Parts in which trials are left out of the regression that orders them.
@@ -194,12 +199,14 @@ class Ranks:
         beyond = np.zeros(len(known), dtype=bool)
         for ours, own in zip(self.strengths, _strengths(known), strict=True):
             lower, upper = np.quantile(ours, [0.25, 0.75])
-            beyond |= own < min(lower - _FAR_OUT * (upper - lower), ours[0])
+            beyond |= own < min(lower - _FAR_OUT * (upper - lower), ours[0] - _ALIKE)
         return beyond
 
     def _lowest(self, known):
         columns = zip(self.strengths, _strengths(known), strict=True)
-        return np.min([np.searchsorted(ours, own) / len(ours) for ours, own in columns], axis=0)
+        return np.min(
+            [np.searchsorted(ours, own + _ALIKE) / len(ours) for ours, own in columns], axis=0
+        )
 
     def _false_density(self, known):
         """Density of the rank of an undamaged vector: a beta distribution that is high near 0."""
@@ -228,6 +235,8 @@ class Rule:
         Probability that a certified repair is right, by trials.
     closer : dict of str to Success
         Closer to the truth after the repair, given that it is damaged; for every output.
+    few : bool
+        Whether it was learned from few vectors.
     """
 
     cut: float
@@ -235,6 +244,7 @@ class Rule:
     tail: Tail
     proven: float
     closer: dict[str, Success]
+    few: bool = False
 
     def probabilities(self, judged, Y, *, seen):
         """Probability that vectors are damaged, and that repairs of damaged ones are closer.
@@ -247,6 +257,14 @@ class Rule:
         clean = self.tail.log_odds(judged.gain[rows]) - np.log(self.ranks.n_damaged)
         # A certified order is no accident, however weak the vector is among the trials.
         certified, odd = judged.certified[rows], self.ranks.log_odds(known, seen=seen)
+        # Where most entries moved, or few vectors tell, odd vectors can be sorted as well.
+        needed = (
+            np.log1p(_FEW_NEED)
+            if self.few
+            else np.where(judged.share[rows] > _MOSTLY, 0.0, -np.inf)
+        )
+        by_chance = known[:, 1] <= needed
+        odd = np.where(by_chance, np.maximum(odd, -np.log(2.0)), odd)
         odd = np.where(certified, np.minimum(odd, -logit(self.proven)), odd)
         damage[rows] = expit(-np.logaddexp(odd, clean))
         closer = {output: np.zeros(len(Y)) for output in self.closer}
@@ -304,4 +322,4 @@ def learn_rule(judged, Y, cut, clean, trials):
     certified = trials.judged.certified
     right = np.sum(certified & (errors[1] < errors[0]))
     proven = (right + 0.5) / (certified.sum() + 1.0)
-    return Rule(cut, ranks, tail, float(proven), closer)
+    return Rule(cut, ranks, tail, float(proven), closer, few=len(clean) < _FEW)

@@ -1,5 +1,6 @@
 """The estimator: parameters, stages in order, fitted attributes."""
 
+import logging
 import warnings
 from dataclasses import fields, replace
 from typing import ClassVar
@@ -26,27 +27,27 @@ from unpermute._validation import (
     resolve_contamination,
     validate_vectors,
 )
-from unpermute.classify import elimination_distances
 from unpermute.numerics.parallel import map_blocks, one_blas_thread
 from unpermute.numerics.permutations import has_no_order
 from unpermute.numerics.subspaces import BASIS_METHODS
 from unpermute.numerics.units import in_unit, restored, unit_of
-from unpermute.pmsdr._classes import find_classes
-from unpermute.pmsdr._clean_model import FAR_AWAY, learn_model
+from unpermute.pmsdr._classes import Classes, find_classes
 from unpermute.pmsdr._distances import distances_as_they_stand, fill_missing
-from unpermute.pmsdr._exemplars import exemplar_count, learn_from_exemplars
-from unpermute.pmsdr._learn import STAGES, Learner, log
-from unpermute.pmsdr._put_back import Repaired, put_back
-from unpermute.pmsdr._stages import CLUSTERERS, Given, own_stage
+from unpermute.pmsdr._four_stages import FourStages
+from unpermute.pmsdr._put_back import Repaired
+from unpermute.pmsdr._sample import learn, sample_size
+from unpermute.pmsdr._stages import CLUSTERERS, Given
 from unpermute.pmsdr._trial_report import TrialReport
 from unpermute.recover import RECOVERERS
 
 __all__ = ["PMSDR"]
 
+logger = logging.getLogger("unpermute")
+
 # Vectors that are judged at once: intermediate results then stay in the cache.
 _BLOCK = 4096
-# Fewer vectors are too few to hold some of them out.
-_FEW_VECTORS = 60
+# Vectors so many times larger than most are not judged.
+_FAR_AWAY = 1e4
 
 
 class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator):
@@ -67,10 +68,13 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     vectors. The clean ones are then clustered into so many groups, a basis of that rank is fitted
     to each, and a repaired vector belongs to the nearest.
 
-    With ``refine=False``, with a recoverer other than "search", with fewer than 60 vectors, or with
-    more than `max_exemplars`, four stages follow each other instead, as in the paper: **detect**
-    which vectors are permuted, **cluster** the clean ones and fit a basis to each cluster,
-    **classify** every permuted vector to one of the subspaces, **recover** it there.
+    Fewer than 60 vectors, if they are longer than many, are judged by regression on each other,
+    unless the model repairs trials nearly without error. Of more than `max_exemplars`, a random
+    sample is learned from; all are judged.
+
+    With ``refine=False`` four stages follow each other instead, each once, as in the paper:
+    **detect** which vectors are permuted, **cluster** the clean ones and fit a basis to each
+    cluster, **classify** every permuted vector to one of the subspaces, **recover** it there.
 
     Choose it when the permuted vectors are many, or their permutations differ, and the clean ones
     outnumber the dimension of every subspace.
@@ -84,6 +88,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         residual it leaves; None: estimated.
     contamination : "auto", float in [0, 1) or int, default="auto"
         Share (float) or number (int) of permuted vectors in the training matrix; "auto": estimated.
+        If given, so many vectors are flagged, those that a repair gains most for.
     affine : bool, default=False
         Whether the bases have an offset. (SSC's own affine constraint is
         ``clusterer=SparseSubspaceClustering(affine=True)``.)
@@ -104,7 +109,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         plausible subspace, the best certified wins; an object has ``fit(X, y)`` and ``predict(Y)``.
     recoverer : str or callable, default="search"
         Stage 4; a method of :func:`unpermute.recover.recover_vectors`, or a callable with its
-        signature.
+        signature. "search": its answer or that of the model, whichever makes the vector likelier;
+        any other is obeyed, and its repairs are tried like all.
     refine : bool, default=True
         Whether to judge vectors by the model of clean vectors. If not, the four stages follow each
         other once, and the detector's mask decides for the training matrix, as in the paper.
@@ -123,11 +129,9 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     verbose : int, default=0
         Above 0, the stages are logged at level INFO instead of DEBUG (logger "unpermute").
     max_exemplars : "auto", int or None, default="auto"
-        Vectors that take part in stages 1 and 2, whose time grows with the square of their number.
-        If there are more, that many are drawn at random, subspaces that they miss are looked for
-        in what they do not explain, and all vectors near a subspace fit its basis; subspaces that
-        the noise cannot tell apart are merged even if `n_subspaces` is given. "auto": 3000 if
-        there are more than 5000; None: always all. Needs `refine`.
+        Vectors that the model is learned from. If there are more, that many are drawn at random,
+        and if they leave vectors unexplained, some of these join them. "auto": 3000 if there are
+        more than 5000; None: always all. Needs `refine`.
 
     Attributes
     ----------
@@ -172,7 +176,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     offset_ : float
         New vectors whose score is below it count as permuted.
     n_exemplars_ : int
-        Number of vectors that took part in stages 1 and 2.
+        Number of vectors that were drawn to learn from.
     n_features_in_ : int
         Number of entries of a vector.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -313,15 +317,10 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
 
     def _fit_transform(self, X):
         with one_blas_thread():
-            if self._uses_model(X):
-                return self._fit_model(X)
-            learned = self._learn(X)
-            mask, labels = nearest = self._nearest(X)
-            if learned.is_final:
-                mask, labels = learned.mask & ~has_no_order(X), learned.labels
-                # Vectors that are neither permuted nor clustered have no order.
-                labels = np.where((labels < 0) & ~mask, nearest[1], labels)
-            return self._repair(X, mask, labels)
+            repaired = self._fit_model(X) if self.refine else self._fit_stages(X)
+        self._keep(repaired)
+        self._warn_if_abstained()
+        return repaired.X
 
     def transform(self, X):
         """Return new vectors with the permuted ones recovered.
@@ -371,14 +370,12 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         -------
         scores : ndarray of shape (n_vectors,)
             Larger is more normal: minus the logarithm of what a repair gains; with the four
-            stages, minus the root mean square residual of an entry, or, for few vectors with noise
-            of their own, minus the log-likelihood ratio that entries moved.
+            stages, minus the root mean square residual of an entry.
         """
         check_is_fitted(self, "permutations_")
         X = validate_vectors(self, X, reset=False, allow_nan=True)
         with one_blas_thread():
-            X = in_unit(X, self._unit)
-            return self._judge(X)[0] if self._staged else self._score_by_model(X)
+            return self._score(in_unit(X, self._unit))
 
     def decision_function(self, X):
         """Return the score less its threshold: negative for permuted vectors.
@@ -402,6 +399,12 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             raise ValueError(
                 f"rank={self.rank!r} needs at least as many vectors, but X has {n_vectors}."
             )
+        needed = 0 if self.rank is None else (self.n_subspaces or 1) * np.min(self.rank)
+        if needed > n_vectors:
+            raise ValueError(
+                f"n_subspaces={self.n_subspaces} subspaces of rank={self.rank!r} need at least"
+                f" {needed} vectors, but X has {n_vectors}."
+            )
         if self.contamination != "auto":
             resolve_contamination(self.contamination, n_vectors)
 
@@ -410,15 +413,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
             if name not in ("n_features_in_", "feature_names_in_"):
                 delattr(self, name)
-        for name in ("_model", "_classes", "_proposals", "_peers"):
+        for name in ("_model", "_classes", "_proposals"):
             self.__dict__.pop(name, None)
-
-    def _uses_model(self, X):
-        """Whether the model of clean vectors does it all, or the four stages follow each other."""
-        many = exemplar_count(self.max_exemplars, len(X)) is not None
-        few = np.count_nonzero(~has_no_order(X)) < _FEW_VECTORS
-        plain = self.refine and isinstance(self.recoverer, str) and self.recoverer == "search"
-        return plain and not (many or few)
 
     def _given(self):
         names = [field.name for field in fields(Given) if field.name != "seed"]
@@ -427,58 +423,71 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             given = replace(given, n_subspaces=len(self.rank))
         return given
 
-    def _stage(self, name):
-        """The stage as named; "model": the one that the four stages are best at."""
-        stage = getattr(self, name)
-        return STAGES[name] if isinstance(stage, str) and stage == "model" else stage
+    def _fit_stages(self, X):
+        """Go through the paper's four stages, each once."""
+        self._model, mask, labels = FourStages.fit(X, self._given())
+        self._classes, self.trials_, self.noise_model_ = None, None, []
+        self.n_exemplars_ = len(X)
+        self._keep_subspaces(self._model)
+        self.noise_scale_, self.offset_ = self._model.noise_scale, self._model.offset
+        if self._model.classifier is not None:
+            self.classifier_ = self._model.classifier
+        options = {"n_jobs": self.n_jobs}
+        return self._model.put_back(X, mask, labels, self.output, self.min_confidence, **options)
 
     def _fit_model(self, X):
         """Learn the model of clean vectors, and repair the training vectors by it."""
         movable = np.flatnonzero(~has_no_order(X))
         movable = movable[_is_near(X[movable])]
-        given, count = self._given(), None
+        given, size = self._given(), sample_size(self.max_exemplars, len(movable))
         if self.contamination != "auto":
-            count = resolve_contamination(self.contamination, len(X))
-            count = min(count, len(movable) - 1)
-            given = replace(given, contamination=count)
-        model, judged = learn_model(X[movable], given, min_confidence=self.min_confidence)
-        self._staged, self._model, self._classes = False, model, None
-        self.n_exemplars_ = len(X)
+            count = min(resolve_contamination(self.contamination, len(X)), len(movable) - 1)
+            share = count / max(len(movable), 1)
+            given = replace(given, contamination=max(min(round(share * size), size - 1), 0))
+        self._classes = None
+        self._model, rows = learn(X[movable], given, size, min_confidence=self.min_confidence)
+        self.n_exemplars_ = len(X) if size == len(movable) else size
+        if self._model is None:
+            return self._leave_alone(X, movable, given)
+        self._keep_model(self._model)
+        return self._repair_training(X, movable, movable[rows], given)
+
+    def _repair_training(self, X, movable, learned, given):
+        """Judge vectors that were learned from by folds without them, the others as new ones."""
+        model, flags = self._model, np.zeros(len(X), dtype=bool)
+        known = self.contamination != "auto"
+        if known:
+            gain, observed = np.zeros((2, len(X)))
+            others = np.setdiff1d(movable, learned)
+            gain[learned], observed[learned] = model.judged.gain, model.judged.observed
+            gain[others], observed[others] = self._gains(X[others])
+            count = min(resolve_contamination(self.contamination, len(X)), len(movable) - 1)
+            flags[movable[_likeliest(gain[movable], observed[movable], count)]] = True
+        own = flags[learned] if known else None
+        part, proposals = model.enter(
+            X[learned], model.judged, self.output, self.min_confidence, seen=True, flags=own
+        )
+        self._proposals = proposals | {"rows": learned[proposals["rows"]]}
+        if given.asks_for_classes:
+            self._classify_training(X[learned], part, given)
+        model.judged = None  # large, and of no use to others
         repaired = Repaired.untouched(X, np.zeros(len(X), dtype=np.int64))
-        if model is None:
-            self._keep_nothing(X)
-        else:
-            self._keep_model(model)
-            part, proposals = model.enter(
-                X[movable], judged, self.output, self.min_confidence, count=count
-            )
-            self._proposals = proposals | {"rows": movable[proposals["rows"]]}
-            if given.asks_for_classes:
-                self._classify_training(X[movable], judged, part, given)
-            repaired.enter(movable, part)
-            self._label_others(X, movable, repaired)
-        self._keep(repaired)
-        self._warn_if_abstained()
-        return repaired.X
-
-    def _label_others(self, X, movable, repaired):
-        """Vectors that are not judged belong to the nearest subspace."""
-        others = np.setdiff1d(np.arange(len(X)), movable)
+        others = np.setdiff1d(np.arange(len(X)), learned)
         if len(others) > 0:
-            distances = distances_as_they_stand(X[others], self.bases_, self.offsets_)
-            repaired.labels[others] = distances.argmin(axis=1)
+            own = flags[others] if known else None
+            repaired.enter(others, self._examine_scaled(X[others], flags=own))
+        repaired.enter(learned, part)
+        return repaired
 
-    def _classify_training(self, X, judged, part, given):
+    def _classify_training(self, X, part, given):
         """Find the subspaces that were asked for, and the class of every vector."""
         flags = part.status != "clean"
-        estimates = self._model.estimates(X, judged, flags)
+        estimates = self._model.estimates(X, self._model.judged, flags)
         self._classes, labels = find_classes(
             X, estimates, flags, part.status == "recovered", part.labels, given,
             seed=self._seed, n_jobs=self.n_jobs,
         )  # fmt: skip
-        self.bases_, self.offsets_ = self._classes.bases, self._classes.offsets
-        self.n_subspaces_ = len(self.bases_)
-        self.ranks_ = np.array([basis.shape[1] for basis in self.bases_])
+        self._keep_subspaces(self._classes)
         if self._classes.classifier is not None:
             self.classifier_ = self._classes.classifier
         self._enter_classes(part, estimates, labels, flags)
@@ -488,31 +497,43 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         if self._classes is not None and self.output == "subspace" and flags.any():
             part.X[flags] = self._classes.project(estimates[flags], labels[flags])
 
-    def _keep_model(self, model):
-        self.bases_, self.offsets_ = model.bases, model.offsets
-        self.trials_ = model.report or TrialReport()
-        self.noise_model_ = model.noise_report()
-        self.noise_scale_ = float(np.median([part["noise"] for part in self.noise_model_]))
-        self.offset_ = -float(np.log1p(model.cut))
+    def _keep_subspaces(self, found):
+        self.bases_, self.offsets_ = found.bases, found.offsets
         self.n_subspaces_ = len(self.bases_)
         self.ranks_ = np.array([basis.shape[1] for basis in self.bases_])
 
-    def _keep_nothing(self, X):
-        """No model: one subspace that holds everything, so that nothing is ever judged."""
-        n_features = X.shape[1]
-        self.bases_, self.offsets_ = [np.eye(n_features)], [np.zeros(n_features)]
-        self.n_subspaces_, self.ranks_ = 1, np.array([n_features])
-        self.noise_scale_, self.offset_ = 0.0, -np.inf
-        self.noise_model_ = []
-        reason = (
-            "No majority of the vectors fits together: nothing can be said about which are"
-            " shuffled, and nothing was changed."
-        )
-        self.trials_ = TrialReport(abstained=True, reason=reason)
+    def _keep_model(self, model):
+        self._keep_subspaces(model)
+        self.trials_, self.noise_model_ = model.report, model.noise_report
+        self.noise_scale_ = float(np.median([part["noise"] for part in self.noise_model_]))
+        self.offset_ = model.offset
+
+    def _leave_alone(self, X, movable, given):
+        """No model: nothing is judged; subspaces that were asked for are fitted to all vectors."""
+        n_features, nobody = X.shape[1], np.zeros(len(movable), dtype=bool)
+        repaired = Repaired.untouched(X, np.zeros(len(X), dtype=np.int64))
+        found = Classes([np.eye(n_features)], [np.zeros(n_features)])
+        if given.asks_for_classes and len(movable) > 0:
+            filled = fill_missing(X, [], [])
+            found, repaired.labels[movable] = find_classes(
+                X[movable], filled[movable], nobody, nobody, repaired.labels[movable], given,
+                seed=self._seed, n_jobs=self.n_jobs,
+            )  # fmt: skip
+        self._keep_subspaces(found)
+        self.noise_scale_, self.offset_, self.noise_model_ = 0.0, -1.0, []
+        self.trials_ = TrialReport()
+        if len(movable) > 0:
+            self.trials_.reason = (
+                "No majority of the vectors fits together: nothing can be said about which are"
+                " shuffled, and nothing was changed."
+            )
+        return repaired
 
     def _warn_if_abstained(self):
         """Say so if vectors look shuffled but none is repaired."""
         report, flagged = self.trials_, int(self.outlier_mask_.sum())
+        if report is None:
+            return
         closer = report.closer.get(self.output)
         suspicious = max(report.n_suspicious, flagged)
         if closer is None and suspicious > 0:
@@ -529,7 +550,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             )
         report.abstained = bool(report.reason)
         if report.abstained:
-            warnings.warn(f"{report.reason} See trials_.", UserWarning, stacklevel=6)
+            warnings.warn(f"{report.reason} See trials_.", UserWarning, stacklevel=5)
 
     def _examine(self, X):
         """Judge and repair new vectors; returns a :class:`Repaired`."""
@@ -537,107 +558,68 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         repaired = self._examine_scaled(scaled)
         return replace(repaired, X=restored(X, scaled, repaired.X, self._unit))
 
-    def _examine_scaled(self, X):
-        if self._staged:
-            mask, labels = self._nearest(X)
-            return self._put_back(X, mask, labels).decide(mask, self.min_confidence)
-        repaired = Repaired.untouched(X, np.zeros(len(X), dtype=np.int64))
+    def _examine_scaled(self, X, *, flags=None):
+        """Judge and repair; `flags`: which vectors are known to be damaged."""
         model = self._model
+        if isinstance(model, FourStages):
+            return model.examine(X, self.output, self.min_confidence, n_jobs=self.n_jobs)
+        repaired = Repaired.untouched(X, np.zeros(len(X), dtype=np.int64))
         if model is None:
             return repaired
-        movable = np.flatnonzero(~has_no_order(X) & model.is_near(X))
-        for start in range(0, len(movable), _BLOCK):  # bounds the memory
-            rows = movable[start : start + _BLOCK]
-            judged = model.propose(model.in_units(X[rows]), n_jobs=self.n_jobs)
-            part, _ = model.enter(X[rows], judged, self.output, self.min_confidence, seen=False)
+
+        def examine(start, stop):
+            rows = np.arange(start, stop)
+            rows = rows[self._can_be_judged(X[rows])]
+            own = None if flags is None else flags[rows]
+            judged = model.propose(model.in_units(X[rows]), n_jobs=1)
+            part, _ = model.enter(
+                X[rows], judged, self.output, self.min_confidence, seen=False, flags=own
+            )
             if self._classes is not None:
-                flags = part.status != "clean"
-                estimates = model.estimates(X[rows], judged, flags)
-                labels = self._classes.label(X[rows], estimates, flags)
-                self._enter_classes(part, estimates, labels, flags)
+                damaged = part.status != "clean"
+                estimates = model.estimates(X[rows], judged, damaged)
+                labels = self._classes.label(X[rows], estimates, damaged)
+                self._enter_classes(part, estimates, labels, damaged)
             repaired.enter(rows, part)
-        self._label_others(X, movable, repaired)
+            others = np.setdiff1d(np.arange(start, stop), rows)
+            if len(others) > 0:  # not judged: they belong to the nearest subspace
+                distances = distances_as_they_stand(X[others], self.bases_, self.offsets_)
+                repaired.labels[others] = distances.argmin(axis=1)
+
+        map_blocks(examine, len(X), block=_BLOCK, stage="judge", n_jobs=self.n_jobs)
         return repaired
 
-    def _score_by_model(self, X):
-        model = self._model
-        if model is None:
-            return np.zeros(len(X))
-        scores = np.zeros(len(X))
-        movable = np.flatnonzero(~has_no_order(X) & model.is_near(X))
-        for start in range(0, len(movable), _BLOCK):
-            rows = movable[start : start + _BLOCK]
-            Y = model.in_units(X[rows])
-            judged = model.propose(Y, n_jobs=self.n_jobs)
-            own = -np.log1p(np.maximum(judged.gain, 0.0))
-            damaged = model.is_damaged(judged, Y)
-            scores[rows] = np.where(damaged, own, np.maximum(own, self.offset_))
-        return scores
+    def _can_be_judged(self, X):
+        """Vectors that have an order, and are not far larger than those of the fit."""
+        with np.errstate(over="ignore"):
+            sizes = np.abs(self._model.in_units(X))
+        largest = np.max(sizes, axis=1, where=~np.isnan(sizes), initial=0.0)
+        return ~has_no_order(X) & (largest <= _FAR_AWAY)
 
-    def _learn(self, X):
-        """Find the subspaces and keep them."""
-        given = replace(self._given(), **{name: self._stage(name) for name in STAGES})
-        self._staged, self._model, self.trials_, self.noise_model_ = True, None, None, []
-        size = exemplar_count(self.max_exemplars, len(X)) if self.refine else None
-        rows = slice(None)
-        if size is None:
-            learned = Learner(X, given).learn()
-        else:
-            learned, rows = learn_from_exemplars(X, given, size)
-        self.bases_, self.offsets_ = learned.bases, learned.offsets
-        self.n_subspaces_ = len(self.bases_)
-        self.ranks_ = np.array([basis.shape[1] for basis in self.bases_])
-        self.noise_scale_, self.offset_ = learned.noise, learned.offset
-        self.n_exemplars_ = len(X) if size is None else size
-        self._peers = learned.peers
-        if learned.classifier is not None:
-            self.classifier_ = learned.classifier
-        if self.refine:
-            self._adjust(X, rows)
-        return learned
-
-    def _adjust(self, X, rows):
-        """Meet the given number of permuted vectors, and fit a classifier of the user's own."""
-        if self.contamination != "auto" and self._peers is None:
-            scores, _, movable = self._judge(X)
-            if movable.any():
-                scores = np.sort(-scores[movable])
-                first = len(scores) - resolve_contamination(self.contamination, len(scores))
-                self.offset_ = -float(scores[first - 1 : first + 1].mean())
-        if not isinstance(self.classifier, str):
-            mask, nearest = self._nearest(X[rows])
-            filled = fill_missing(X[rows], self.bases_, self.offsets_)
-            classifier = own_stage(self.classifier, self._seed)
-            self.classifier_ = classifier.fit(filled[~mask], nearest[~mask])
-
-    def _judge(self, X):
-        """How normal every vector is, its nearest subspace, and whether its entries differ."""
-        scores, nearest = np.empty(len(X)), np.empty(len(X), dtype=np.int64)
-        movable = np.empty(len(X), dtype=bool)
+    def _gains(self, X):
+        """What repairs of new vectors gain, and how likely the vectors are as they stand."""
 
         def judge(start, stop):
-            block, part = X[start:stop], slice(start, stop)
-            distances = distances_as_they_stand(block, self.bases_, self.offsets_)
-            scores[part], nearest[part] = -distances.min(axis=1), distances.argmin(axis=1)
-            movable[part] = ~has_no_order(block)
+            judged = self._model.propose(self._model.in_units(X[start:stop]), n_jobs=1)
+            return judged.gain, judged.observed
 
-        map_blocks(judge, len(X), block=_BLOCK, stage="judge", n_jobs=self.n_jobs)
-        if self._peers is not None:
-            scores = -self._peers.damage(X, n_jobs=self.n_jobs)
-        return scores, nearest, movable
+        parts = map_blocks(judge, len(X), block=_BLOCK, stage="judge", n_jobs=self.n_jobs)
+        return [np.concatenate(own) for own in zip(*parts, strict=True)] or np.zeros((2, 0))
 
-    def _nearest(self, X):
-        """Whether a vector is permuted, and the nearest subspace (−1: still to be classified)."""
-        scores, nearest, movable = self._judge(X)
-        mask = (scores < self.offset_) & movable
-        return mask, np.where(mask, -1, nearest)
+    def _score(self, X):
+        model = self._model
+        if isinstance(model, FourStages):
+            return model.scores(X, n_jobs=self.n_jobs)
+        scores = np.zeros(len(X))
+        if model is None:
+            return scores
 
-    def _repair(self, X, mask, labels):
-        """Put the training vectors back and keep what is known about them."""
-        repaired = self._put_back(X, mask, labels).decide(mask, self.min_confidence)
-        repaired.expected_error[mask] = np.nan
-        self._keep(repaired)
-        return repaired.X
+        def score(start, stop):
+            rows = start + np.flatnonzero(self._can_be_judged(X[start:stop]))
+            scores[rows] = model.scores(X[rows], n_jobs=1)
+
+        map_blocks(score, len(X), block=_BLOCK, stage="judge", n_jobs=self.n_jobs)
+        return scores
 
     def _keep(self, repaired):
         """Keep what is known of the training vectors."""
@@ -648,42 +630,22 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         self.damage_probability_ = repaired.damage_probability
         self.expected_error_ = repaired.expected_error
         self._n_unexplained = int(np.sum(repaired.odd & (repaired.status != "recovered")))
-        uncertain = np.sum(self.status_ == "uncertain")
-        log(self, "recover: %d vectors, %d of them uncertain", self.outlier_mask_.sum(), uncertain)
-
-    def _put_back(self, X, mask, labels):
-        """Stages 3 and 4 for the vectors of `mask`."""
-        if self._peers is not None:
-            return self._peers.put_back(
-                Repaired.untouched(X, labels), mask, self.bases_, self.offsets_,
-                output=self.output, min_confidence=self.min_confidence, n_jobs=self.n_jobs,
-            )  # fmt: skip
-        return put_back(
-            X,
-            mask,
-            labels,
-            self.bases_,
-            self.offsets_,
-            classify=self._classify,
-            recoverer=self.recoverer,
-            output=self.output,
-            min_confidence=self.min_confidence,
-            noise_scale=self.noise_scale_,
-            seed=self._seed,
-            n_jobs=self.n_jobs,
+        logger.log(
+            logging.INFO if self.verbose else logging.DEBUG,
+            "%d of %d vectors are permuted, %d of them uncertain",
+            *(self.outlier_mask_.sum(), len(self.status_), np.sum(self.status_ == "uncertain")),
         )
-
-    def _classify(self, Y):
-        """Stage 3: subspace of every permuted vector, or None where the recovery shall tell."""
-        if self._stage("classifier") == "recovery":
-            return None
-        if self.classifier == "elimination":
-            distances = elimination_distances(Y, self.bases_, self.offsets_, n_jobs=self.n_jobs)
-            return distances.argmin(axis=1)
-        return self.classifier_.predict(Y)
 
 
 def _is_near(X):
     """Vectors that are not far larger than most: float32 could not hold both."""
+    if len(X) == 0:
+        return np.zeros(0, dtype=bool)
     sizes = np.nanmax(np.abs(X - np.nanmedian(X)), axis=1)
-    return sizes <= FAR_AWAY * max(float(np.median(sizes)), 1e-300)
+    return sizes <= _FAR_AWAY * max(float(np.median(sizes)), 1e-300)
+
+
+def _likeliest(gain, observed, count):
+    """The `count` vectors with the largest gains; without any, the least likely as they stand."""
+    order = np.lexsort((-observed, np.maximum(gain, 0.0)))
+    return order[len(order) - count :]

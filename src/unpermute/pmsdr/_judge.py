@@ -8,6 +8,7 @@ moved: about 0 for clean vectors, whatever their own noise, and large where a re
 
 import math
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -16,7 +17,18 @@ from unpermute.numerics.parallel import map_blocks
 from unpermute.numerics.permutations import match_values
 from unpermute.pmsdr._model import Component, View, in_place, moved, pad, value_density
 
-__all__ = ["FAST", "FULL", "Effort", "Judged", "Membership", "Mixture", "judge", "stand"]
+__all__ = [
+    "FAST",
+    "FULL",
+    "Effort",
+    "Judged",
+    "Membership",
+    "Mixture",
+    "as_they_stand",
+    "judge",
+    "repair",
+    "stand",
+]
 
 # Entries that are worked on at once: the arrays of one step then stay in the cache.
 _BLOCK = 200_000
@@ -38,6 +50,11 @@ FULL = Effort(iterations=22, anneal=12, steps=4)
 # A random start: enough entries to determine the scores count, the others hardly.
 _START = Effort(iterations=18, anneal=8, steps=4)
 _TRUSTED, _DISTRUSTED = np.float32(0.9), np.float32(0.02)
+# Squared noise, for the typical one, and squared error of an entry, for that noise, up to which a
+# vector has nothing to repair.
+_QUIET, _NO_PEAK = 2.0, 16.0
+# Negative logarithm of a probability that counts for nothing.
+_NOTHING = 20.0
 # Longer vectors settle without random starts, and ranks above this share of the entries with none.
 _LONG, _HIGH_RANK = 400, 0.25
 
@@ -124,6 +141,20 @@ class Judged:
     values: np.ndarray
     blend: np.ndarray
 
+    @classmethod
+    def untouched(cls, Y, nearest, observed, noise):
+        """Vectors in which nothing moved."""
+        n, n_features = Y.shape
+        kind = np.int16 if n_features <= np.iinfo(np.int16).max else np.int32
+        return cls(
+            gain=np.zeros(n), observed=observed, likelihood=observed.copy(),
+            component=nearest.copy(), nearest=nearest, noise=noise, noise_after=noise.copy(),
+            share=np.zeros(n), certified=np.zeros(n, dtype=bool), fitted=Y.copy(),
+            staying=np.ones(Y.shape, np.float32), variance=np.zeros(Y.shape, np.float32),
+            permutations=np.tile(np.arange(n_features, dtype=kind), (n, 1)), values=Y.copy(),
+            blend=Y.copy(),
+        )  # fmt: skip
+
     def replace(self, rows, other):
         """Enter better answers for some rows."""
         for field in fields(self):
@@ -133,17 +164,9 @@ class Judged:
         """Some rows."""
         return Judged(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
-    @classmethod
-    def join(cls, parts):
-        """All rows of several."""
-        names = [field.name for field in fields(cls)]
-        return cls(**{name: np.concatenate([getattr(p, name) for p in parts]) for name in names})
-
     def move_back(self, Y):
         """Sort the values of every vector into the places where they are probably wrong."""
-        n, n_features = Y.shape
-        kind = np.int16 if n_features <= np.iinfo(np.int16).max else np.int32
-        self.permutations = np.tile(np.arange(n_features, dtype=kind), (n, 1))
+        self.permutations[:] = np.arange(Y.shape[1])
         away, missing = self.staying < 0.5, np.isnan(Y).any(axis=1)
         _sort_into(Y, self.fitted, away & ~missing[:, None], self.permutations)
         for j in np.flatnonzero(missing):
@@ -152,6 +175,10 @@ class Judged:
                 own = Y[j, places][None], self.fitted[j, places][None].astype(float)
                 order = match_values(*own, noise_scale=np.sqrt(np.median(self.variance[j])))[0][0]
                 self.permutations[j, places] = places[order]
+        self.write_repairs(Y)
+
+    def write_repairs(self, Y):
+        """Enter the values moved, and the blend, as permutations and probabilities say."""
         self.values = np.take_along_axis(Y, self.permutations.astype(np.int64), axis=1)
         observed = np.where(np.isnan(Y), self.fitted, Y)
         self.blend = self.staying * observed + (1.0 - self.staying) * self.fitted
@@ -172,90 +199,159 @@ class Judged:
         return left, values, blend
 
 
-def stand(Y, mixture, membership, *, only=None, n_jobs=None):
-    """Judge vectors as they stand by every component, or `only` by one of their own.
+class Standing(NamedTuple):
+    """Vectors as they stand, by every component; −inf and inf where not judged.
 
-    Returns
-    -------
-    likelihood, noise : ndarray of shape (n_vectors, n_components)
-        Log-likelihood with the share of the component, and squared noise; −inf where not judged.
+    Attributes
+    ----------
+    likelihood : ndarray of shape (n_vectors, n_components)
+        Log-likelihood with the share of the component.
+    noise : ndarray of shape (n_vectors, n_components)
+        Squared noise scale.
+    peak : ndarray of shape (n_vectors, n_components)
+        Largest squared error of an entry in that scale.
     """
+
+    likelihood: np.ndarray
+    noise: np.ndarray
+    peak: np.ndarray
+
+
+def stand(Y, mixture, membership, *, only=None, n_jobs=None):
+    """Judge vectors as they stand by every component, or `only` by one of their own."""
     shape = len(Y), len(mixture.components)
-    likelihood, noise = np.full(shape, -np.inf), np.full(shape, np.inf)
+    found = Standing(np.full(shape, -np.inf), np.full(shape, np.inf), np.full(shape, np.inf))
     for k, component in enumerate(mixture.components):
 
         def work(rows, real, view, k=k, component=component):
-            found, own = in_place(Y[rows], view, component)
+            own = in_place(Y[rows], view, component)
             rows = rows[real]
-            likelihood[rows, k], noise[rows, k] = found[real] + mixture.log_shares[k], own[real]
+            for whole, part in zip(found, own, strict=True):
+                whole[rows, k] = part[real]
+            found.likelihood[rows, k] += mixture.log_shares[k]
 
         chosen = np.arange(len(Y)) if only is None else np.flatnonzero(only == k)
         _for_blocks(work, component, membership, k, chosen, Y.shape[1], n_jobs)
-    return likelihood, noise
+    return found
 
 
-def judge(Y, mixture, membership, effort, *, seed=0, n_jobs=None):
+def judge(Y, mixture, membership, effort, *, n_jobs=None):
     """Find the best repair of every vector, and what it gains; returns a :class:`Judged`.
 
     A vector is treated as if it were alone. `membership` says by which folds it is judged.
     """
-    likelihood, noise = stand(Y, mixture, membership, n_jobs=n_jobs)
-    nearest = likelihood.argmax(axis=1)
-    every = np.arange(len(Y))
-    judged = _best_explanation(Y, mixture, membership, effort, seed, n_jobs)
-    judged.nearest, judged.noise = nearest, noise[every, nearest]
-    judged.likelihood = np.maximum(judged.likelihood, likelihood[every, nearest])
-    judged.move_back(Y)
-    repaired, after = stand(
-        judged.values, mixture, membership, only=judged.component, n_jobs=n_jobs
-    )
-    judged.noise_after = after[every, judged.component]
-    judged.observed = likelihood[every, nearest]
-    judged.gain = repaired[every, judged.component] - judged.observed
+    judged, quiet = as_they_stand(Y, mixture, membership, n_jobs=n_jobs)
+    repair(judged, Y, np.flatnonzero(~quiet), mixture, membership, effort, n_jobs=n_jobs)
     return judged
 
 
-def _best_explanation(Y, mixture, membership, effort, seed, n_jobs):
-    """The component and in-place probabilities that explain every vector best."""
+def as_they_stand(Y, mixture, membership, *, n_jobs=None):
+    """Vectors with nothing moved, and which of them are quiet: there is nothing to repair.
+
+    Most are quiet by the component whose subspace they are nearest to; only the others are judged
+    by all of them.
+    """
+    judged, quiet = _quiet(Y, mixture, membership, _nearest(Y, mixture), n_jobs)
+    rows = np.flatnonzero(~quiet)
+    if len(mixture.components) > 1 and len(rows) > 0:
+        part, quiet[rows] = _quiet(Y[rows], mixture, membership[rows], None, n_jobs)
+        judged.replace(rows, part)
+    return judged, quiet
+
+
+def _quiet(Y, mixture, membership, only, n_jobs):
+    standing = stand(Y, mixture, membership, only=only, n_jobs=n_jobs)
+    every, nearest = np.arange(len(Y)), standing.likelihood.argmax(axis=1)
+    likelihood, noise, peak = (own[every, nearest] for own in standing)
+    typical = np.array([component.noise for component in mixture.components])[nearest]
+    quiet = (noise <= _QUIET * typical) & (peak <= _NO_PEAK) & ~np.isnan(Y).any(axis=1)
+    return Judged.untouched(Y, nearest, likelihood, noise), quiet
+
+
+def _nearest(Y, mixture):
+    """The component that makes every vector likeliest if the noise is the typical one."""
+    likelihood = np.empty((len(Y), len(mixture.components)))
+    for k, component in enumerate(mixture.components):
+        Z = np.nan_to_num(Y - component.whole.mean[0]).astype(np.float32)
+        scores = Z @ component.whole.directions[0].T
+        outside = np.einsum("ij,ij->i", Z, Z) - np.einsum("ij,ij->i", scores, scores)
+        variances, n_outside = component.variances, Y.shape[1] - component.rank
+        likelihood[:, k] = mixture.log_shares[k] - 0.5 * (
+            outside / component.noise + n_outside * np.log(component.noise)
+            + np.sum(scores**2 / variances + np.log(variances), axis=1)
+        )  # fmt: skip
+    return likelihood.argmax(axis=1)
+
+
+def repair(judged, Y, rows, mixture, membership, effort, *, seed=0, n_jobs=None, weights=None):
+    """Look for the best repair of some vectors, and enter what it gains.
+
+    `weights`: probabilities of being in place to start from, in the component that is entered.
+    """
+    if len(rows) == 0:
+        return
+    part, own, members = judged.part(rows), Y[rows], membership[rows]
+    part.certified[:] = False
+    if weights is None:
+        _explain(part, own, mixture, members, effort, seed, n_jobs)
+    else:
+        for k in np.unique(part.component):
+            _explain_by(part, own, k, mixture, members, effort, weights, n_jobs)
+    part.move_back(own)
+    after = stand(part.values, mixture, members, only=part.component, n_jobs=n_jobs)
+    places = np.arange(len(rows)), part.component
+    part.noise_after = after.noise[places]
+    part.gain = after.likelihood[places] - part.observed
+    judged.replace(rows, part)
+
+
+def _explain(judged, Y, mixture, membership, effort, seed, n_jobs):
+    """Enter the component and in-place probabilities that explain every vector best."""
     n, n_features = Y.shape
+    rng, every = np.random.default_rng(seed), np.arange(n)
+    judged.likelihood[:] = -np.inf
     density = value_density(Y)
-    best = np.full(n, -np.inf)
-    zeros, numbers, floats = np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(Y.shape, np.float32)
-    judged = Judged(
-        gain=zeros, observed=zeros, likelihood=best, component=numbers, nearest=numbers,
-        noise=zeros, noise_after=zeros, share=zeros.copy(), certified=np.zeros(n, dtype=bool),
-        fitted=np.zeros(Y.shape), staying=np.ones_like(floats), variance=floats.copy(),
-        permutations=numbers, values=floats, blend=floats,
-    )  # fmt: skip
-    rng = np.random.default_rng(seed)
     starts = effort.starts if n_features <= _LONG else 0
     for start in range(starts + 1):
-        options = effort if start == 0 else _START
         for k, component in enumerate(mixture.components):
-            first = None
+            options, first = effort, None
             if start > 0:
                 if component.rank > _HIGH_RANK * n_features:
                     continue
-                first = _random_start(component.rank, n_features, rng)
+                weights = _random_start(component.rank, n_features, rng)
+                options, first = _START, np.broadcast_to(weights, Y.shape)
+            _try_component(
+                judged, Y, k, every, mixture, membership, options, first, density, n_jobs
+            )
+    judged.likelihood = np.maximum(judged.observed, judged.likelihood)
 
-            def work(rows, real, view, k=k, component=component, options=options, first=first):
-                weights = None if first is None else np.broadcast_to(first, Y[rows].shape)
-                found = moved(
-                    Y[rows], view, component, density[rows], iterations=options.iterations,
-                    anneal=options.anneal, steps=options.steps, weights=weights,
-                )  # fmt: skip
-                total = found.likelihood + mixture.log_shares[k]
-                better = real & (total > best[rows])
-                chosen = rows[better]
-                best[chosen] = total[better]
-                judged.component[chosen] = k
-                judged.share[chosen] = found.share[better]
-                judged.fitted[chosen] = found.fitted[better]
-                judged.staying[chosen] = found.staying[better]
-                judged.variance[chosen] = found.variance[better]
 
-            _for_blocks(work, component, membership, k, np.arange(n), n_features, n_jobs)
-    return judged
+def _explain_by(judged, Y, k, mixture, membership, effort, weights, n_jobs):
+    """Enter what component k says of its vectors, from probabilities that are known roughly."""
+    rows, density = np.flatnonzero(judged.component == k), value_density(Y)
+    judged.likelihood[rows] = -np.inf
+    _try_component(judged, Y, k, rows, mixture, membership, effort, weights, density, n_jobs)
+
+
+def _try_component(judged, Y, k, chosen, mixture, membership, effort, first, density, n_jobs):
+    """Enter the explanation of some vectors by component k where it is the best so far."""
+    component = mixture.components[k]
+
+    def work(rows, real, view):
+        found = moved(
+            Y[rows], view, component, density[rows], iterations=effort.iterations,
+            anneal=effort.anneal, steps=effort.steps,
+            weights=None if first is None else first[rows],
+        )  # fmt: skip
+        total = found.likelihood + mixture.log_shares[k]
+        better = real & (total > judged.likelihood[rows])
+        own = rows[better]
+        judged.likelihood[own], judged.component[own] = total[better], k
+        judged.share[own], judged.fitted[own] = found.share[better], found.fitted[better]
+        judged.staying[own] = found.staying[better]
+        judged.variance[own] = found.variance[better]
+
+    _for_blocks(work, component, membership, k, chosen, Y.shape[1], n_jobs)
 
 
 def _random_start(rank, n_features, rng):
@@ -323,15 +419,19 @@ def _log_arrangements(Y, fitted, variance, permutations):
                 k += 1
         total = math.lgamma(n_features + 1.0) - math.lgamma(k + 1.0)
         total -= math.lgamma(n_features - k + 1.0)
+        offered = np.sort(Y[j][places[:k]])  # missing ones are last
         for a in range(k):
             i = places[a]
             f, v = fitted[j, i], max(2.0 * variance[j, i], 1e-300)
             own = (Y[j, permutations[j, i]] - f) ** 2 / v
             as_good = 0.0
-            for b in range(k):
-                other = (Y[j, places[b]] - f) ** 2 / v
-                if other == other and own == own:
-                    as_good += math.exp(min(own - other, 0.0))
+            if own == own:
+                # Values much farther off than the one that was taken count for nothing.
+                reach = math.sqrt((own + _NOTHING) * v)
+                first = np.searchsorted(offered, f - reach)
+                last = np.searchsorted(offered, f + reach)
+                for b in range(first, last):
+                    as_good += math.exp(min(own - (offered[b] - f) ** 2 / v, 0.0))
             total += math.log(k / max(as_good, 1.0))
         cost[j] = total
     return cost

@@ -45,7 +45,7 @@ def fit_mixture(X, labels, *, rounds, rank=None):
             break
         if step >= rounds and (own >= 0).all():
             break
-        labels = stand(X, mixture, Membership.of(mixture, own))[0].argmax(axis=1)
+        labels = stand(X, mixture, Membership.of(mixture, own)).likelihood.argmax(axis=1)
         if np.array_equal(labels, own):
             break
     if (own < 0).any():

@@ -34,6 +34,7 @@ __all__ = [
     "View",
     "fit_component",
     "in_place",
+    "mean_outside",
     "moved",
     "pad",
     "predicted",
@@ -53,8 +54,12 @@ _MAX_RANK, _RANKS_TRIED = 150, 12
 _SHOWN, _RANK_LOSS = 0.6, 0.02
 # Noise below this share of the mean variance of an entry is rounding of float32 products.
 _RESOLUTION = 1e-6
+# Entries of all folds that are worked on at once.
+_FOLDS_AT_ONCE = 4_000_000
 # Weight, in entries, of the typical noise when that of one vector is estimated.
 _PRIOR_ENTRIES = np.float32(10.0)
+# A mean that leaves the directions by more than this many times what noise explains is one of them.
+_OUTSIDE = 4.0
 # Iterations of the two explanations, and conjugate-gradient steps in each.
 _STEADY, _STEADY_STEPS = 4, 3
 
@@ -185,19 +190,18 @@ def _random_folds(X, rng):
 
 
 def principal_directions(Z, rank):
-    """First principal directions of the rows, as rows; zeros where there are fewer."""
-    n, n_features = Z.shape
-    values, vectors = np.linalg.eigh(Z @ Z.T if n <= n_features else Z.T @ Z)
-    order = np.argsort(values)[::-1][:rank]
-    values, vectors = np.maximum(values[order], 0.0), vectors[:, order]
-    kept = values > 1e-12 * max(values[0], 1e-300)
-    if n <= n_features:
-        found = (vectors[:, kept].T @ Z) / np.sqrt(values[kept])[:, None]
-    else:
-        found = vectors[:, kept].T
-    directions = np.zeros((rank, n_features))
-    directions[: len(found)] = found
-    return directions
+    """First principal directions of the rows of every matrix, as rows; zeros beyond its rank."""
+    n, n_features = Z.shape[-2:]
+    wide = n <= n_features
+    values, vectors = np.linalg.eigh(Z @ _transposed(Z) if wide else _transposed(Z) @ Z)
+    values, vectors = values[..., ::-1][..., :rank], _transposed(vectors[..., ::-1][..., :rank])
+    kept = values > 1e-12 * np.maximum(values[..., :1], 1e-300)
+    scale = np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)) if wide else 1.0, 0.0)
+    found = scale[..., None] * (vectors @ Z if wide else vectors)
+    if found.shape[-2] < rank:
+        padding = [(0, 0)] * (Z.ndim - 2) + [(0, rank - found.shape[-2]), (0, 0)]
+        found = np.pad(found, padding)
+    return found
 
 
 def pad(groups):
@@ -209,19 +213,22 @@ def pad(groups):
 
 def _hold_out(X, folds, rank):
     """Views without each fold; mean squares of held-out vectors along directions, and in all."""
-    means, directions = [], []
+    n, n_features = X.shape
+    kept = (folds != np.arange(folds.max() + 1)[:, None]).astype(float)[..., None]
+    means = (kept * X).sum(axis=1, keepdims=True) / kept.sum(axis=1, keepdims=True)
+    V = np.empty((len(kept), rank, n_features), np.float32)
     scores, total = np.zeros(rank), 0.0
-    for f in range(folds.max() + 1):
-        others = X[folds != f]
-        mean = others.mean(axis=0)
-        V = principal_directions(others - mean, rank)
-        Z = X[folds == f] - mean
-        scores += np.sum((Z @ V.T) ** 2, axis=0)
-        total += np.sum(Z**2)
-        means.append(mean)
-        directions.append(V.astype(np.float32))
-    view = View(np.stack(means)[:, None], np.stack(directions))
-    return view, scores / len(X), total / len(X)
+    # All folds at once: held-out vectors are rows of zeros, which change no direction.
+    size = max(_FOLDS_AT_ONCE // (n * n_features), 1)
+    for start in range(0, len(kept), size):
+        part = slice(start, start + size)
+        centred = X - means[part]
+        found = principal_directions(kept[part] * centred, rank)
+        V[part] = found
+        centred *= 1.0 - kept[part]
+        scores += np.sum((centred @ _transposed(found)) ** 2, axis=(0, 1))
+        total += np.sum(centred**2)
+    return View(means, V), scores / n, total / n
 
 
 def _choose_rank(Z, shown, real, view, variances, noises, floor):
@@ -286,8 +293,9 @@ def in_place(Y, view, component):
 
     Returns
     -------
-    likelihood, noise : ndarray of shape (n_folds, n_vectors)
-        Log pseudo-likelihood of nothing having moved, and the squared noise scale of the vector.
+    likelihood, noise, peak : ndarray of shape (n_folds, n_vectors)
+        Log pseudo-likelihood of nothing having moved, the squared noise scale of the vector, and
+        its largest squared error in that scale.
     """
     Z, seen = _centred(Y, view.mean)
     V, precision, typical = view.directions, 1.0 / component.variances, np.float32(component.noise)
@@ -312,10 +320,12 @@ def in_place(Y, view, component):
             weights *= seen
     variance = s2 * rho
     error, spread, _ = _leave_one_out(Z, fitted, weights / variance, squares, precision, variance)
-    density = _LOG_T - 0.5 * np.log(spread) - 2.5 * np.log1p(error * error / (_TAILS * spread))
+    squares = error * error / spread
+    density = _LOG_T - 0.5 * np.log(spread) - 2.5 * np.log1p(squares / _TAILS)
     if seen is not None:
         density *= seen
-    return density.sum(axis=-1, dtype=float), s2[..., 0].astype(float)
+        squares *= seen
+    return density.sum(axis=-1, dtype=float), s2[..., 0].astype(float), squares.max(axis=-1)
 
 
 def predicted(X, component):
@@ -326,6 +336,18 @@ def predicted(X, component):
     precision = 1.0 / component.variances
     _, fitted = _posterior(Z, weights, view.directions, precision, steps=max(component.rank, 6))
     return (fitted + view.mean)[0]
+
+
+def mean_outside(component, size, shift=0.0):
+    """What of the mean, moved by `shift`, leaves the directions, and whether noise explains it not.
+
+    A linear subspace has it as one more direction. The mean is that of `size` vectors.
+    """
+    directions, mean = component.whole.directions[0].astype(float), component.whole.mean[0, 0]
+    mean = mean + shift
+    outside = mean - directions.T @ (directions @ mean)
+    explained = component.noise * len(mean) / max(size, 1)
+    return outside, np.sum(outside**2) > _OUTSIDE * explained and component.rank < len(mean)
 
 
 def moved(Y, view, component, density, *, iterations, anneal, steps, weights=None):

@@ -17,7 +17,7 @@ from unpermute.recover import (
 )
 from unpermute.recover import finish_recovery as finish
 
-__all__ = ["Repaired", "put_back"]
+__all__ = ["Repaired", "put_back", "recover_by"]
 
 # Starts per vector of up to 100 entries and subspace; the search stops earlier wherever it can
 # certify its answer.
@@ -167,7 +167,10 @@ class _Work:
     def _result(self, problem, found=None, mine=slice(None)):
         """Finish what the search found in all subspaces, or recover in the problem's own."""
         if self.recoverer != "search":
-            return _recover(problem, self.recoverer)
+            return recover_by(
+                self.recoverer, problem.Y, problem.basis, problem.offset,
+                noise_scale=problem.noise_scale, seed=problem.seed, n_jobs=problem.n_jobs,
+            )  # fmt: skip
         if found is None:
             found = recover_everywhere(
                 problem.Y, [problem.basis], [problem.offset], noise_scale=problem.noise_scale,
@@ -200,17 +203,17 @@ class _Work:
         repaired.X[rows] = fitted
 
 
-def _recover(problem, recoverer):
+def recover_by(recoverer, Y, basis, offset, *, noise_scale, seed, n_jobs):
     """Recover vectors whose subspace is known by a method's name, or by a callable."""
     options = {
-        "offset": problem.offset if problem.offset.any() else None,
-        "noise_scale": problem.noise_scale,
-        "random_state": problem.seed,
-        "n_jobs": problem.n_jobs,
+        "offset": offset if offset.any() else None,
+        "noise_scale": noise_scale,
+        "random_state": seed,
+        "n_jobs": n_jobs,
     }
     if isinstance(recoverer, str):
-        return recover_vectors(problem.Y, problem.basis, method=recoverer, **options)
-    return recoverer(problem.Y, problem.basis, **options)
+        return recover_vectors(Y, basis, method=recoverer, **options)
+    return recoverer(Y, basis, **options)
 
 
 def _fallback(problem, found, mine, bases, offsets):

@@ -1,9 +1,9 @@
 """Which vectors are clean: fit the model to them, judge all, and select again until they stay.
 
-The first selection is robust: the third of the vectors with the least noise relative to their
-variance. It grows by a cut between what clean vectors and shuffled copies of them show. The number
-of components is chosen once the clean vectors are known, and groups of vectors that fit each other
-as well as clean ones do, but were left out by the start, are taken back.
+There are two starts, one component and a union of several; the second is taken if repairs of
+held-out vectors are clearly better with it, if it has far less noise, or if it is simpler. Groups
+of vectors that fit each other as well as clean ones do, but were left out by the start, are taken
+back, and components that are one are joined.
 """
 
 import logging
@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unpermute.pmsdr._distances import fill_missing
 from unpermute.pmsdr._judge import FAST, FULL, Judged, Membership, Mixture, judge, stand
-from unpermute.pmsdr._learn import fit_union
 from unpermute.pmsdr._mixture import fit_mixture
-from unpermute.pmsdr._model import fit_component, in_place, pad, predicted
-from unpermute.pmsdr._number import Graphs, Partition, choose_number, is_better
+from unpermute.pmsdr._model import fit_component, in_place, predicted
+from unpermute.pmsdr._number import Partition, is_better
+from unpermute.pmsdr._start import COST, best_cut, by_fold, cluster_start, robust_start
 from unpermute.pmsdr._trials import (
     SHARES,
     Trials,
@@ -33,14 +32,14 @@ logger = logging.getLogger("unpermute")
 
 # Entries that are looked at while the clean vectors are being found.
 _ENTRIES = 400
-# Share of the vectors that the start trusts; fewer than this share are no majority to learn from.
-_TRUSTED, _LEAST = 0.35, 0.1
-_FEWEST = 10
+# Fewer vectors than this share, or number, are no majority to learn from.
+_LEAST, _FEWEST = 0.1, 10
 # Trials per round.
 _TRIALS = 120
-# A clean vector that is cut away weighs as much as so many missed ones: while selecting, at last.
-_COST, _LAST_COST = 2.0, 5.0
-_MOST_COMPONENTS = 10
+# A clean vector that is cut away at last weighs as much as so many missed ones.
+_LAST_COST = 5.0
+# Gain, in nats, that clean vectors may have by chance.
+_LITTLE = 5.0
 # Rounds in which missing entries are predicted before anything else is known.
 _FILLS = 5
 # Nats by which the vectors of two components may on the average be less likely under one.
@@ -132,12 +131,12 @@ class Selector:
         narrow = self.X, self.filled
         if len(self.columns) < self.X.shape[1]:
             narrow = self.X[:, self.columns], self.filled[:, self.columns]
-        clean = self._start(*narrow)
+        clean = robust_start(*narrow, self.rng)
         one = np.zeros(len(clean), dtype=np.int64)
         free = self._settle(*narrow, clean, one, rounds=6)
         selection = free
         for given in self.given.starts():
-            other = self._from_union(*narrow, given)
+            other = self._from_clusters(*narrow, given)
             if other is None:
                 continue
             if free is not None and np.mean(other.clean != free.clean) > _DIFFER:
@@ -149,7 +148,7 @@ class Selector:
         if selection is None:
             return None
         if selection.rank is None:
-            for improve in (self._divide, self._take_back, self._merge):
+            for improve in (self._take_back, self._merge):
                 selection = improve(*narrow, selection)
         labels = np.where(
             selection.clean & (selection.labels < 0), selection.judged.component, selection.labels
@@ -160,45 +159,19 @@ class Selector:
             patterns=patterns, cost=_LAST_COST, rank=selection.rank,
         )  # fmt: skip
 
-    def _start(self, X, filled):
-        """Vectors with little noise for their variance, by views that they did not shape."""
-        clean, variance = np.ones(len(X), dtype=bool), np.nanvar(X, axis=1) + 1e-300
-        for step in range(4):
-            component = fit_component(filled[clean])
-            members = np.flatnonzero(clean)
-            noise = np.empty(len(X))
-            rows = _by_fold(component)
-            noise[members[rows]] = in_place(X[members[rows]], component.held_out, component)[1]
-            if not clean.all():
-                others = in_place(X[~clean][None], component.whole, component)[1]
-                noise[~clean] = others[0]
-            ratio = noise / variance
-            if step == 0:
-                selected = ratio <= np.quantile(ratio, _TRUSTED)
-            else:
-                copies, _ = shuffle(X[members], scattered(SHARES), self.rng)
-                own = np.empty(len(members))
-                own[rows] = in_place(copies[rows], component.held_out, component)[1]
-                limit = _cut(np.log(ratio[clean]), np.log(own / variance[members]), _COST)
-                selected = np.log(ratio) <= limit
-            if selected.sum() < max(_FEWEST, 0.2 * len(X)) or np.array_equal(selected, clean):
-                break
-            clean = selected
-        return clean
-
-    def _from_union(self, X, filled, given):
-        """Start from a union of exact subspaces, fitted robustly to vectors that seem clean."""
+    def _from_clusters(self, X, filled, given):
+        """Start from the clusters of a graph of the vectors that seem clean."""
         try:
-            union = fit_union(X, given)
+            labels = cluster_start(X, filled, given, self.rng)
         except ValueError:
             if given.is_explicit:
                 raise  # what was asked for cannot be had
             return None
-        labels, missing = union.labels, np.isnan(X)
-        if np.sum(labels >= 0) < max(_FEWEST, _LEAST * len(X)):
+        clean = labels >= 0
+        if clean.sum() < max(_FEWEST, _LEAST * len(X)):
             return None
-        filled[missing] = fill_missing(X, union.subspaces.bases, union.subspaces.offsets)[missing]
-        rank = None if given.n_subspaces is None else given.rank
+        rank = given.rank if given.n_subspaces is not None else None
+        _, labels[clean] = fit_mixture(filled[clean], labels[clean], rounds=4, rank=rank)
         return self._settle(X, filled, labels >= 0, labels, rounds=4, rank=rank)
 
     def _better(self, filled, one, other):
@@ -226,7 +199,7 @@ class Selector:
         return other if clearly else one
 
     def _settle(
-        self, X, filled, clean, labels, *, rounds, effort=FAST, patterns=None, cost=_COST,
+        self, X, filled, clean, labels, *, rounds, effort=FAST, patterns=None, cost=COST,
         rank=None,
     ):  # fmt: skip
         """Fit the clean vectors, judge all, cut; until nothing changes."""
@@ -253,12 +226,15 @@ class Selector:
             )  # fmt: skip
             gain = np.log1p(np.maximum(judged.gain, 0.0))
             tried = np.log1p(np.maximum(trials.judged.gain, 0.0))
-            cut = float(np.expm1(_cut(gain[clean], tried, cost)))
+            cut = float(np.expm1(best_cut(gain[clean], tried, cost)))
+            # Vectors that are damaged lightly may pass for clean: they stand out among these.
+            fence = max(_far_out(gain[clean]), np.log1p(_LITTLE))
             missing = np.isnan(X)
             filled[missing] = judged.fitted[missing]
             selection = Selection(mixture, clean, labels, membership, judged, trials, cut, rank)
             selection.loudest = self._loudest(X, selection)
-            selected = ~selection.damaged & (noise_ratio(judged, X) <= selection.loudest)
+            selected = ~selection.damaged & (gain <= fence)
+            selected &= noise_ratio(judged, X) <= selection.loudest
             logger.debug(
                 "select: %d components of ranks %s, %d of %d vectors clean, %d trials missed",
                 len(mixture.components), [c.rank for c in mixture.components], selected.sum(),
@@ -282,12 +258,11 @@ class Selector:
         """
         ratio = noise_ratio(selection.judged, X)
         tried = noise_ratio(selection.trials.judged, selection.trials.observed)
-        limit = _cut(ratio[selection.clean], tried, _COST)
+        limit = best_cut(ratio[selection.clean], tried, COST)
         quiet = ratio[selection.clean & (ratio <= limit)]
         if len(quiet) == 0:
             return np.inf
-        lower, upper = np.quantile(quiet, [0.25, 0.75])
-        return max(limit, upper + _FAR_OUT * (upper - lower))
+        return max(limit, _far_out(quiet))
 
     def _patterns(self, selection):
         damaged = selection.damaged
@@ -295,37 +270,14 @@ class Selector:
             return scattered(SHARES)
         return scattered(matching_shares(selection.judged.share[damaged], selection.trials))
 
-    def _divide(self, X, filled, selection):
-        """Take more components where repairs of held-out vectors say so."""
-        for _ in range(2):
-            clean = selection.clean
-            labels = selection.labels[clean]
-            present, patterns = len(selection.mixture.components), self._patterns(selection)
-            most = _MOST_COMPONENTS if present == 1 else present + 3
-            candidate = choose_number(
-                filled[clean], labels, patterns, most=most, seed=self.seed, n_jobs=self.n_jobs,
-            )  # fmt: skip
-            if candidate is None:
-                break
-            count, graph = candidate
-            graphs = Graphs(
-                filled[clean], fit_component(filled[clean]), seed=self.seed, n_jobs=self.n_jobs
-            )
-            _, own = fit_mixture(filled[clean], graphs.partitions(count)[graph], rounds=3)
-            labels = np.full(len(X), -1)
-            labels[clean] = own
-            divided = self._settle(X, filled, clean, labels, rounds=4, patterns=patterns)
-            if divided is None or not _repairs_better(divided, selection):
-                break
-            selection = divided
-        return selection
-
     def _merge(self, X, filled, selection):
         """Join components that are one: together they need no more directions.
 
         Nor must the vectors be much less likely under a component that is fitted to both.
         """
-        likelihood, _ = stand(X, selection.mixture, selection.membership, n_jobs=self.n_jobs)
+        likelihood = stand(
+            X, selection.mixture, selection.membership, n_jobs=self.n_jobs
+        ).likelihood
         ranks = [component.rank for component in selection.mixture.components]
         labels = selection.labels.copy()
         k = 0
@@ -345,19 +297,15 @@ class Selector:
             k += 1
         if np.array_equal(labels, selection.labels):
             return selection
-        patterns, own = self._patterns(selection), selection.clean & (selection.labels >= 0)
-        if is_better(
-            filled[own], Partition(selection.labels[own]), Partition(labels[own]), patterns,
-            seed=self.seed, n_jobs=self.n_jobs,
-        ):  # fmt: skip
-            return selection
-        merged = self._settle(X, filled, selection.clean, labels, rounds=2, patterns=patterns)
+        merged = self._settle(
+            X, filled, selection.clean, labels, rounds=2, patterns=self._patterns(selection)
+        )
         return selection if merged is None else merged
 
     def _as_one(self, X, filled):
         """Rank of a component fitted to vectors, and their held-out likelihood."""
         component = fit_component(filled)
-        rows, likelihood = _by_fold(component), np.empty(len(X))
+        rows, likelihood = by_fold(component), np.empty(len(X))
         likelihood[rows] = in_place(X[rows], component.held_out, component)[0]
         return component.rank, likelihood
 
@@ -377,10 +325,15 @@ class Selector:
         return found if found.clean.sum() >= selection.clean.sum() else selection
 
 
+def _far_out(values):
+    """Upper outer fence."""
+    lower, upper = np.quantile(values, [0.25, 0.75])
+    return upper + _FAR_OUT * (upper - lower)
+
+
 def _unexplained(X, selection):
     """Share of the vectors that are neither clean nor like clean ones once they are repaired."""
-    judged = selection.judged
-    after = np.log(judged.noise_after) - np.log(np.nanvar(X, axis=1) + 1e-300)
+    after = noise_ratio(selection.judged, X, after=True)
     return np.mean(~selection.clean & ~(selection.damaged & (after <= selection.loudest)))
 
 
@@ -390,35 +343,6 @@ def _more_likely(one, other):
         return one
     change = other.judged.likelihood - one.judged.likelihood
     return other if change.mean() > 2.0 * change.std() / np.sqrt(len(change)) else one
-
-
-def _by_fold(component):
-    """Members of every fold, padded to one array."""
-    return pad([np.flatnonzero(component.folds == f) for f in range(component.folds.max() + 1)])[0]
-
-
-def _cut(clean, shuffled, cost):
-    """Threshold with the least weighed share of errors; in the middle of the widest gap of ties."""
-    values = np.unique(np.concatenate([clean, shuffled]))
-    if len(values) < 2:
-        return np.inf
-    middles = (values[1:] + values[:-1]) / 2
-    false = 1.0 - np.searchsorted(np.sort(clean), middles, side="right") / len(clean)
-    missed = np.searchsorted(np.sort(shuffled), middles, side="right") / len(shuffled)
-    risk = cost * false + missed
-    ties = np.flatnonzero(risk <= risk.min() + 1e-12)
-    return float(middles[ties[np.argmax(np.diff(values)[ties])]])
-
-
-def _repairs_better(new, old):
-    """Whether trials of the same vectors end with smaller errors under the new mixture."""
-    errors = []
-    for selection in (new, old):
-        _, values, blend, _ = selection.trials.squared_errors()
-        total = values + blend
-        errors.append((total.mean(), np.mean(np.log(total + 1e-300))))
-    (new_mean, new_log), (old_mean, old_log) = errors
-    return new_mean <= old_mean and new_log <= old_log - 0.1
 
 
 def _lost_groups(X, filled, selection, rng, *, attempts=8, small=12):
@@ -462,7 +386,7 @@ def _grow(X, filled, variance, group, limit, small):
     for step in range(8):
         component = fit_component(filled[group])
         noise = in_place(X[None], component.whole, component)[1][0]
-        rows = _by_fold(component)
+        rows = by_fold(component)
         noise[group[rows]] = in_place(X[group[rows]], component.held_out, component)[1]
         ratio = noise / variance
         loose = 8 if step < 4 else 1
@@ -478,6 +402,6 @@ def _is_ordered(X, variance, limit, rng):
     """Whether shuffled copies of the vectors fit them worse than they fit each other."""
     component = fit_component(X)
     copies, _ = shuffle(X, scattered([0.3]), rng)
-    rows = _by_fold(component)
+    rows = by_fold(component)
     noise = in_place(copies[rows], component.held_out, component)[1]
     return np.mean(noise / variance[rows] > limit) > 0.8

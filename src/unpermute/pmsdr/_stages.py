@@ -23,8 +23,6 @@ CLUSTERERS = {
     "elastic-net": ElasticNetSubspaceClustering,
     "omp": OMPSubspaceClustering,
 }
-# Largest gaps of a spectrum that are tried as numbers of subspaces.
-_SUGGESTIONS = 3
 
 
 @dataclass(frozen=True)
@@ -45,18 +43,21 @@ class Given:
     n_jobs: int | None = None
     verbose: int = 0
 
+    def is_open(self, name):
+        """Whether a stage is left to the model."""
+        stage = getattr(self, name)
+        return isinstance(stage, str) and stage == "model"
+
     @property
     def asks_for_classes(self):
         """Whether the components of the model are not what was asked for."""
-        named = [self.clusterer, self.basis, self.classifier]
-        named = [not isinstance(stage, str) or stage != "model" for stage in named]
-        return self.n_subspaces is not None or self.rank is not None or any(named)
+        named = not all(map(self.is_open, ("clusterer", "basis", "classifier")))
+        return self.n_subspaces is not None or self.rank is not None or named
 
     @property
     def is_explicit(self):
         """Whether a number of subspaces or a stage was given, which a start must meet."""
-        stages = self.detector, self.clusterer, self.basis, self.classifier
-        named = any(not isinstance(stage, str) or stage != "model" for stage in stages)
+        named = not all(map(self.is_open, ("detector", "clusterer", "basis", "classifier")))
         return self.n_subspaces is not None or named
 
     def starts(self):
@@ -87,15 +88,13 @@ def detect(X, detector, contamination, *, seed, n_jobs):
 
 
 def cluster(X, clusterer, n_subspaces, *, min_size, affine, seed, n_jobs):
-    """Stage 2, first half: labels from 0 without gaps, -1 where the clusterer gives none.
-
-    Also returns other numbers of clusters that the gaps of the graph's spectrum suggest.
-    """
+    """Stage 2, first half: labels from 0 without gaps, -1 where the clusterer gives none."""
     if len(X) < 2:
-        return np.zeros(len(X), dtype=np.int64), []
+        return np.zeros(len(X), dtype=np.int64)
     given = {} if n_subspaces is None else {"n_clusters": n_subspaces}
     if isinstance(clusterer, str):
-        clusterer = CLUSTERERS[clusterer](min_size=min_size, random_state=seed).set_params(**given)
+        kind = CLUSTERERS["elastic-net" if clusterer == "model" else clusterer]
+        clusterer = kind(min_size=min_size, random_state=seed).set_params(**given)
         if "n_jobs" in clusterer.get_params():
             clusterer.set_params(n_jobs=n_jobs)
         # Lengths say nothing about which linear subspace a vector lies in.
@@ -107,9 +106,7 @@ def cluster(X, clusterer, n_subspaces, *, min_size, affine, seed, n_jobs):
     if not clustered.any():
         raise ValueError("the clusterer left out every vector (label -1); give it other options.")
     labels[clustered] = np.unique(labels[clustered], return_inverse=True)[1]
-    gaps = np.diff(getattr(clusterer, "eigenvalues_", []))
-    suggested = 1 + np.argsort(-gaps, kind="stable")[:_SUGGESTIONS]
-    return labels, [int(count) for count in suggested if count != labels.max() + 1]
+    return labels
 
 
 def own_stage(stage, seed, given=None):

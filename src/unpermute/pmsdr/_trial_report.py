@@ -28,6 +28,8 @@ class TrialReport:
         Share of those found whose repair was closer to the truth, for every output.
     sure : dict of str to float
         Share of those found whose confidence reached `min_confidence`.
+    removed : dict of str to float
+        Share of the squared error of all trials that the repairs with that confidence remove.
     n_suspicious : int
         Vectors of the matrix that look damaged by their gain alone.
     reliability : list of tuple (confidence, share closer, number)
@@ -43,6 +45,7 @@ class TrialReport:
     found: float = float("nan")
     closer: dict[str, float] = field(default_factory=dict)
     sure: dict[str, float] = field(default_factory=dict)
+    removed: dict[str, float] = field(default_factory=dict)
     n_suspicious: int = 0
     reliability: list[tuple[float, float, int]] = field(default_factory=list)
     abstained: bool = False
@@ -63,20 +66,22 @@ class TrialReport:
         return "\n".join(lines + ([self.reason] if self.reason else []))
 
 
-def report_trials(rule, cut, trials, min_confidence):
-    """Sum up trials; `rule` may be None."""
+def report_trials(judge, trials, min_confidence):
+    """Sum up the trials of a judge, whose rule may be None."""
     kinds = Counter(pattern.kind for pattern in trials.patterns)
     report = TrialReport(n_trials=len(trials.rows), patterns=dict(kinds))
-    found = trials.judged.gain > cut
+    found = trials.judged.gain > judge.cut
     report.found = float(found.mean())
-    if rule is None:
+    if judge.rule is None:
         return report
     before, *after = trials.squared_errors()
-    damage, chance = rule.probabilities(trials.judged, trials.observed, seen=False)
+    damage, chance = judge.probabilities(trials.judged, trials.observed, seen=False)
     for name, errors in zip(OUTPUTS, after, strict=True):
         closer, sure = (errors < before)[found], (damage * chance[name])[found]
         report.closer[name] = float(closer.mean())
         report.sure[name] = float(np.mean(sure >= min_confidence))
+        saved = (before - errors)[found][sure >= min_confidence]
+        report.removed[name] = float(saved.sum() / max(before.sum(), 1e-300))
         if name == "values":
             report.reliability = _bins(sure, closer)
     return report

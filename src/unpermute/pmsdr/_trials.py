@@ -183,9 +183,10 @@ def share_weights(judged, Y, trials):
     return weights
 
 
-def noise_ratio(judged, Y):
-    """Logarithm of the noise of every vector as it stands, as a share of its variance."""
-    return np.log(judged.noise) - np.log(np.nanvar(Y, axis=1) + 1e-300)
+def noise_ratio(judged, Y, *, after=False):
+    """Logarithm of the noise of every vector, as it stands or repaired, over its variance."""
+    noise = judged.noise_after if after else judged.noise
+    return np.log(noise + 1e-300) - np.log(np.nanvar(Y, axis=1) + 1e-300)
 
 
 def _symptoms(judged, Y):

@@ -66,7 +66,7 @@ def fit(
     >>> from unpermute import PMSDR, stream
     >>> from unpermute.datasets import make_permuted_subspaces
     >>> X = make_permuted_subspaces(2, 300, 20, 2, outlier_ratio=0.3, random_state=0).X
-    >>> stream.fit(PMSDR(rank=2, random_state=0), X, max_vectors=200).n_subspaces_
+    >>> stream.fit(PMSDR(2, 2, random_state=0), X, max_vectors=200).n_subspaces_
     2
     """
     return fit_with(
@@ -139,8 +139,7 @@ def _draw(run, source, blocks, size, seed):
 def _find_unexplained(run, model, source, blocks, max_vectors, seed):
     """Return vectors that are near no subspace and not recovered, up to a share of the sample."""
     n_sampled = len(model.outlier_mask_)
-    n_odd = model.outlier_mask_.sum() if model._staged else model._n_unexplained
-    share = min(1.0, max_vectors / (max(n_odd, 1) / n_sampled * source.n_vectors))
+    share = min(1.0, max_vectors / (max(model._n_unexplained, 1) / n_sampled * source.n_vectors))
     task = FindUnexplained(without_training_data(model), seed, share)
     found = _in_order(run, source, task, blocks, "look again")
     lots = np.concatenate([lots for lots, _ in found])

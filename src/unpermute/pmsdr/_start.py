@@ -1,0 +1,117 @@
+"""First guesses of which vectors are clean: those with little noise, all together or in clusters.
+
+The noise of a vector relative to its variance, by a component that it did not shape, tells clean
+vectors from shuffled ones even while many of those take part in the fit. The third with the least
+is trusted first; it grows by a cut between what these vectors and shuffled copies of them show.
+
+A union of subspaces is started from the clusters of a graph, each trimmed in the same way. Too many
+clusters do no harm: vectors that go to the likeliest component leave the superfluous ones empty.
+"""
+
+import numpy as np
+
+from unpermute.pmsdr._mixture import SMALLEST
+from unpermute.pmsdr._model import fit_component, in_place, pad
+from unpermute.pmsdr._stages import cluster, detect
+from unpermute.pmsdr._trials import SHARES, scattered, shuffle
+
+__all__ = ["COST", "best_cut", "by_fold", "cluster_start", "robust_start"]
+
+# Share of the vectors that is trusted first, and the least that may be left of them.
+_TRUSTED, _LEFT = 0.35, 0.2
+_FEWEST = 10
+_ROUNDS = 4
+# A clean vector that is cut away weighs as much as so many missed ones.
+COST = 2.0
+# Clusters of fewer vectors are not trimmed.
+_SMALL_CLUSTER = 20
+
+
+def robust_start(X, filled, rng):
+    """Vectors with little noise for their variance, by views that they did not shape.
+
+    Parameters
+    ----------
+    X, filled : ndarray of shape (n_vectors, n_features)
+        Vectors with NaN where entries are missing, and with these predicted.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    clean : ndarray of bool of shape (n_vectors,)
+    """
+    clean, variance = np.ones(len(X), dtype=bool), np.nanvar(X, axis=1) + 1e-300
+    for step in range(_ROUNDS):
+        component = fit_component(filled[clean])
+        members, rows = np.flatnonzero(clean), by_fold(component)
+        noise = np.empty(len(X))
+        noise[members[rows]] = in_place(X[members[rows]], component.held_out, component)[1]
+        if not clean.all():
+            noise[~clean] = in_place(X[~clean][None], component.whole, component)[1][0]
+        ratio = noise / variance
+        if step == 0:
+            selected = ratio <= np.quantile(ratio, _TRUSTED)
+        else:
+            copies, _ = shuffle(X[members], scattered(SHARES), rng)
+            own = np.empty(len(members))
+            own[rows] = in_place(copies[rows], component.held_out, component)[1]
+            limit = best_cut(np.log(ratio[clean]), np.log(own / variance[members]), COST)
+            selected = np.log(ratio) <= limit
+        if selected.sum() < max(_FEWEST, _LEFT * len(X)) or np.array_equal(selected, clean):
+            break
+        clean = selected
+    return clean
+
+
+def cluster_start(X, filled, given, rng):
+    """Clusters of the vectors that a detector takes for clean, each trimmed.
+
+    Parameters
+    ----------
+    X, filled : ndarray of shape (n_vectors, n_features)
+    given : Given
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    labels : ndarray of int of shape (n_vectors,)
+        −1 for vectors that seem damaged or do not fit their cluster.
+    """
+    options = {"seed": given.seed, "n_jobs": given.n_jobs}
+    inliers = np.flatnonzero(~detect(filled, given.detector, given.contamination, **options))
+    count = given.n_subspaces
+    if count is not None and count > len(inliers):
+        raise ValueError(
+            f"n_subspaces={count} must not exceed the number of vectors taken for clean,"
+            f" {len(inliers)}; lower n_subspaces or contamination={given.contamination!r}."
+        )
+    # A cluster needs more vectors than its subspace has dimensions.
+    largest = 0 if given.rank is None else int(np.max(given.rank))
+    options |= {"min_size": largest + 1 + given.affine, "affine": False}
+    found = cluster(filled[inliers], given.clusterer, count, **options)
+    labels = np.full(len(X), -1)
+    for k in range(found.max() + 1):
+        rows = inliers[found == k]
+        if len(rows) >= _SMALL_CLUSTER:
+            rows = rows[robust_start(X[rows], filled[rows], rng)]
+        if len(rows) >= SMALLEST:  # too few would only spoil the components that they join
+            labels[rows] = k
+    return labels
+
+
+def by_fold(component):
+    """Members of every fold, padded to one array."""
+    return pad([np.flatnonzero(component.folds == f) for f in range(component.folds.max() + 1)])[0]
+
+
+def best_cut(clean, shuffled, cost):
+    """Threshold with the least weighed share of errors; in the middle of the widest gap of ties."""
+    values = np.unique(np.concatenate([clean, shuffled]))
+    if len(values) < 2:
+        return np.inf
+    middles = (values[1:] + values[:-1]) / 2
+    false = 1.0 - np.searchsorted(np.sort(clean), middles, side="right") / len(clean)
+    missed = np.searchsorted(np.sort(shuffled), middles, side="right") / len(shuffled)
+    risk = cost * false + missed
+    ties = np.flatnonzero(risk <= risk.min() + 1e-12)
+    return float(middles[ties[np.argmax(np.diff(values)[ties])]])
