@@ -38,8 +38,8 @@ _LEAST, _FEWEST = 0.1, 10
 _TRIALS = 120
 # A clean vector that is cut away at last weighs as much as so many missed ones.
 _LAST_COST = 5.0
-# Gain, in nats, that clean vectors may have by chance.
-_LITTLE = 5.0
+# Gain, in nats, that clean vectors may have by chance where most of them have none.
+_LITTLE, _MOST = 5.0, 0.75
 # Rounds in which missing entries are predicted before anything else is known.
 _FILLS = 5
 # Nats by which the vectors of two components may on the average be less likely under one.
@@ -75,6 +75,8 @@ class Selection:
         Ranks that the components were given.
     loudest : float
         Largest noise ratio (:func:`noise_ratio`) of a clean vector.
+    union : bool
+        Whether it began with clusters.
     """
 
     mixture: Mixture
@@ -86,6 +88,7 @@ class Selection:
     cut: float
     rank: int | list[int] | None = None
     loudest: float = np.inf
+    union: bool = False
 
     @property
     def n_directions(self):
@@ -156,7 +159,7 @@ class Selector:
         patterns = self._patterns(selection)
         return self._settle(
             self.X, self.filled, selection.clean, labels, rounds=3, effort=FULL,
-            patterns=patterns, cost=_LAST_COST, rank=selection.rank,
+            patterns=patterns, cost=_LAST_COST, rank=selection.rank, union=selection.union,
         )  # fmt: skip
 
     def _from_clusters(self, X, filled, given):
@@ -172,7 +175,7 @@ class Selector:
             return None
         rank = given.rank if given.n_subspaces is not None else None
         _, labels[clean] = fit_mixture(filled[clean], labels[clean], rounds=4, rank=rank)
-        return self._settle(X, filled, labels >= 0, labels, rounds=4, rank=rank)
+        return self._settle(X, filled, labels >= 0, labels, rounds=4, rank=rank, union=True)
 
     def _better(self, filled, one, other):
         """`other` if it repairs clearly better, has far less noise, or is simpler; else `one`.
@@ -200,7 +203,7 @@ class Selector:
 
     def _settle(
         self, X, filled, clean, labels, *, rounds, effort=FAST, patterns=None, cost=COST,
-        rank=None,
+        rank=None, union=False,
     ):  # fmt: skip
         """Fit the clean vectors, judge all, cut; until nothing changes."""
         patterns = scattered(SHARES) if patterns is None else patterns
@@ -227,11 +230,15 @@ class Selector:
             gain = np.log1p(np.maximum(judged.gain, 0.0))
             tried = np.log1p(np.maximum(trials.judged.gain, 0.0))
             cut = float(np.expm1(best_cut(gain[clean], tried, cost)))
-            # Vectors that are damaged lightly may pass for clean: they stand out among these.
-            fence = max(_far_out(gain[clean]), np.log1p(_LITTLE))
+            # In a union, vectors that are damaged lightly may pass for clean, but stand out where
+            # these gain nothing by a repair.
+            quiet = union and np.quantile(gain[clean], _MOST) <= 0.0
+            fence = np.log1p(_LITTLE) if quiet else np.inf
             missing = np.isnan(X)
             filled[missing] = judged.fitted[missing]
-            selection = Selection(mixture, clean, labels, membership, judged, trials, cut, rank)
+            selection = Selection(
+                mixture, clean, labels, membership, judged, trials, cut, rank, union=union
+            )
             selection.loudest = self._loudest(X, selection)
             selected = ~selection.damaged & (gain <= fence)
             selected &= noise_ratio(judged, X) <= selection.loudest
@@ -262,7 +269,8 @@ class Selector:
         quiet = ratio[selection.clean & (ratio <= limit)]
         if len(quiet) == 0:
             return np.inf
-        return max(limit, _far_out(quiet))
+        lower, upper = np.quantile(quiet, [0.25, 0.75])
+        return max(limit, upper + _FAR_OUT * (upper - lower))
 
     def _patterns(self, selection):
         damaged = selection.damaged
@@ -298,8 +306,9 @@ class Selector:
         if np.array_equal(labels, selection.labels):
             return selection
         merged = self._settle(
-            X, filled, selection.clean, labels, rounds=2, patterns=self._patterns(selection)
-        )
+            X, filled, selection.clean, labels, rounds=2, patterns=self._patterns(selection),
+            union=selection.union,
+        )  # fmt: skip
         return selection if merged is None else merged
 
     def _as_one(self, X, filled):
@@ -318,17 +327,14 @@ class Selector:
         for k, rows in enumerate(groups):
             labels[rows] = len(selection.mixture.components) + k
             clean[rows] = True
-        found = self._settle(X, filled, clean, labels, rounds=4, patterns=self._patterns(selection))
+        found = self._settle(
+            X, filled, clean, labels, rounds=4, patterns=self._patterns(selection),
+            union=selection.union,
+        )  # fmt: skip
         rows = np.concatenate(groups)
         if found is None or found.clean[rows].mean() < 0.7:
             return selection
         return found if found.clean.sum() >= selection.clean.sum() else selection
-
-
-def _far_out(values):
-    """Upper outer fence."""
-    lower, upper = np.quantile(values, [0.25, 0.75])
-    return upper + _FAR_OUT * (upper - lower)
 
 
 def _unexplained(X, selection):

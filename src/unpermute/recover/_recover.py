@@ -179,7 +179,7 @@ def recover_vectors(
     )
     scale = _check_scale(scale, Y.shape[1])
     groups = _check_groups(groups, len(Y))
-    unit = unit_of(Y)
+    unit = unit_of(Y, problem.offset)
     problem = _in_unit(problem, unit)
     if np.all(scale == scale[0]):
         result = _recover_one_unit(problem, solve, groups, scale[0])
