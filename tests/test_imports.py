@@ -241,8 +241,16 @@ def test_heavy_packages_load_only_when_needed(code):
 
 
 def test_data_frames_are_repaired_without_polars():
-    code = "import sys; sys.modules['polars'] = None; import unpermute.table"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    code = (
+        "import sys; sys.modules['polars'] = None\n"
+        "import numpy as np, pandas as pd\n"
+        "from unpermute.table import repair\n"
+        "print(len(repair(pd.DataFrame({c: np.arange(60.0) ** 0.5 for c in 'abc'})).frame))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.splitlines()[-1] == "60"
 
 
 def _public_objects():

@@ -4,6 +4,7 @@
 folds that they did not shape, and others as new ones, with one rule for both.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,7 +35,7 @@ _FAR_OFF = 1e3
 
 
 @dataclass(kw_only=True)
-class Judge:
+class Judge(ABC):
     """How vectors are judged and repaired, whatever proposes the repairs.
 
     Attributes
@@ -71,9 +72,9 @@ class Judge:
         """Vectors in the unit of the model; a permutation changes both alike."""
         return (X - self.centre) / self.unit
 
+    @abstractmethod
     def propose(self, Y, membership=None, *, n_jobs=None):
         """Best repairs of vectors in units of the model; returns a :class:`Judged`."""
-        raise NotImplementedError
 
     def glance(self, Y, membership, *, n_jobs=None):
         """Repairs that are looked for less hard."""

@@ -68,9 +68,9 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     vectors. The clean ones are then clustered into so many groups, a basis of that rank is fitted
     to each, and a repaired vector belongs to the nearest.
 
-    Fewer than 60 vectors, if they are longer than many, are judged by regression on each other,
-    unless the model repairs trials nearly without error. Of more than `max_exemplars`, a random
-    sample is learned from; all are judged.
+    Fewer than 60 vectors that have more entries than there are vectors are judged by regression on
+    each other, unless the model repairs trials nearly without error. Of more than `max_exemplars`
+    vectors a random sample is learned from; all are judged.
 
     With ``refine=False`` four stages follow each other instead, each once, as in the paper:
     **detect** which vectors are permuted, **cluster** the clean ones and fit a basis to each

@@ -99,15 +99,8 @@ class FourStages:
     @classmethod
     def _fit_subspaces(cls, X, given):
         """Stage 2: cluster the clean vectors, fit the bases, measure the noise."""
-        if given.n_subspaces is not None and given.n_subspaces > len(X):
-            raise ValueError(
-                f"n_subspaces={given.n_subspaces} must not exceed the number of vectors taken for"
-                f" clean, {len(X)}; lower n_subspaces or contamination={given.contamination!r}."
-            )
-        # A cluster needs more vectors than its subspace has dimensions.
-        largest_rank = 0 if given.rank is None else int(np.max(given.rank))
         labels = cluster(
-            X, given.clusterer, given.n_subspaces, min_size=largest_rank + 1 + given.affine,
+            X, given.clusterer, given.n_subspaces, min_size=given.cluster_size(len(X)),
             affine=given.affine, seed=given.seed, n_jobs=given.n_jobs,
         )  # fmt: skip
         count = int(labels.max()) + 1

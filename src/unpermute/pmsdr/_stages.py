@@ -60,6 +60,16 @@ class Given:
         named = not all(map(self.is_open, ("detector", "clusterer", "basis", "classifier")))
         return self.n_subspaces is not None or named
 
+    def cluster_size(self, n_clean):
+        """Least size of a cluster: more vectors than its subspace has dimensions."""
+        if self.n_subspaces is not None and self.n_subspaces > n_clean:
+            raise ValueError(
+                f"n_subspaces={self.n_subspaces} must not exceed the number of vectors taken for"
+                f" clean, {n_clean}; lower n_subspaces or contamination={self.contamination!r}."
+            )
+        largest = 0 if self.rank is None else int(np.max(self.rank))
+        return largest + 1 + self.affine
+
     def starts(self):
         """What was given, and nothing given: a wrong number must not spoil the repairs."""
         plain = Given(contamination=self.contamination, seed=self.seed, n_jobs=self.n_jobs)

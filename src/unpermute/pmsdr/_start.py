@@ -79,16 +79,8 @@ def cluster_start(X, filled, given, rng):
     """
     options = {"seed": given.seed, "n_jobs": given.n_jobs}
     inliers = np.flatnonzero(~detect(filled, given.detector, given.contamination, **options))
-    count = given.n_subspaces
-    if count is not None and count > len(inliers):
-        raise ValueError(
-            f"n_subspaces={count} must not exceed the number of vectors taken for clean,"
-            f" {len(inliers)}; lower n_subspaces or contamination={given.contamination!r}."
-        )
-    # A cluster needs more vectors than its subspace has dimensions.
-    largest = 0 if given.rank is None else int(np.max(given.rank))
-    options |= {"min_size": largest + 1 + given.affine, "affine": False}
-    found = cluster(filled[inliers], given.clusterer, count, **options)
+    options |= {"min_size": given.cluster_size(len(inliers)), "affine": False}
+    found = cluster(filled[inliers], given.clusterer, given.n_subspaces, **options)
     labels = np.full(len(X), -1)
     for k in range(found.max() + 1):
         rows = inliers[found == k]
