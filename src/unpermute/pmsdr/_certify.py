@@ -142,7 +142,8 @@ def recover_as_told(recoverer, certifier, judged, Y, membership, *, n_jobs=None)
         judged.staying[rows] = answer.permutations == np.arange(Y.shape[1])
         judged.share[rows] = 1.0 - judged.staying[rows].mean(axis=1)
         judged.variance[rows] = component.noise * component.entry_noise
-    judged.write_repairs(Y)
+    judged.weigh(Y)
+    judged.move_values(Y)
     after = stand(
         judged.values, certifier.mixture, membership, only=judged.component, n_jobs=n_jobs
     )

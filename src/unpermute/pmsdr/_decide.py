@@ -34,9 +34,9 @@ _DAMAGED_BEFORE, _FALSE_BEFORE = 1.0, 0.1
 _FAR_OUT = 3.0
 # Difference of a strength, which is a logarithm, that means nothing.
 _ALIKE = 0.1
-# Share of moved entries above which a vector is like any other in any order, and number of clean
-# vectors below which they are few and need so much evidence, in nats.
-_MOSTLY, _FEW, _FEW_NEED = 0.7, 50, 20.0
+# Share of moved entries above which a vector is like any other in any order, number of clean
+# vectors below which they are few, and the evidence in nats that both need.
+_MOSTLY, _FEW, _NEED = 0.7, 50, 20.0
 # Inverse penalty: successes and failures may be separable, and odds must stay finite.
 _PENALTY = 1.0
 # Parts in which trials are left out of the regression that orders them.
@@ -172,7 +172,9 @@ class Ranks:
         n = len(known) + _DAMAGED_BEFORE + _FALSE_BEFORE
         for _ in range(1000):
             expected = np.sum(share / (share + (1.0 - share) * false))
-            following = (expected + _DAMAGED_BEFORE) / n
+            # Half a vector is no evidence of a second kind (the mode under Jeffreys' prior).
+            n_false = max(len(known) - expected - 0.5, 0.0) + _FALSE_BEFORE
+            following = 1.0 - n_false / n
             if abs(following - share) < 1e-6:
                 break
             share = following
@@ -258,11 +260,7 @@ class Rule:
         # A certified order is no accident, however weak the vector is among the trials.
         certified, odd = judged.certified[rows], self.ranks.log_odds(known, seen=seen)
         # Where most entries moved, or few vectors tell, odd vectors can be sorted as well.
-        needed = (
-            np.log1p(_FEW_NEED)
-            if self.few
-            else np.where(judged.share[rows] > _MOSTLY, 0.0, -np.inf)
-        )
+        needed = np.where(self.few | (judged.share[rows] > _MOSTLY), np.log1p(_NEED), -np.inf)
         by_chance = known[:, 1] <= needed
         odd = np.where(by_chance, np.maximum(odd, -np.log(2.0)), odd)
         odd = np.where(certified, np.minimum(odd, -logit(self.proven)), odd)

@@ -6,15 +6,14 @@ is the log pseudo-likelihood of the repaired vector less that of the observed on
 moved: about 0 for clean vectors, whatever their own noise, and large where a repair helps.
 """
 
-import math
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from unpermute.numerics.parallel import map_blocks
 from unpermute.numerics.permutations import match_values
+from unpermute.pmsdr._exchange import exchange, log_arrangements, sort_into
 from unpermute.pmsdr._model import Component, View, in_place, moved, pad, value_density
 
 __all__ = [
@@ -53,8 +52,6 @@ _TRUSTED, _DISTRUSTED = np.float32(0.9), np.float32(0.02)
 # Squared noise, for the typical one, and squared error of an entry, for that noise, up to which a
 # vector has nothing to repair.
 _QUIET, _NO_PEAK = 2.0, 16.0
-# Negative logarithm of a probability that counts for nothing.
-_NOTHING = 20.0
 # Longer vectors settle without random starts, and ranks above this share of the entries with none.
 _LONG, _HIGH_RANK = 400, 0.25
 
@@ -122,7 +119,9 @@ class Judged:
         Predicted entries, probabilities of being in place, variances of the prediction.
     permutations : ndarray of int of shape (n_vectors, n_features)
     values, blend : ndarray of shape (n_vectors, n_features)
-        The observed values moved; observed and predicted ones weighed.
+        The observed values moved; the expected values, all moves considered.
+    doubt : ndarray of shape (n_vectors, n_features)
+        Expected squared errors of the latter.
     """
 
     gain: np.ndarray
@@ -140,6 +139,7 @@ class Judged:
     permutations: np.ndarray
     values: np.ndarray
     blend: np.ndarray
+    doubt: np.ndarray
 
     @classmethod
     def untouched(cls, Y, nearest, observed, noise):
@@ -152,7 +152,7 @@ class Judged:
             share=np.zeros(n), certified=np.zeros(n, dtype=bool), fitted=Y.copy(),
             staying=np.ones(Y.shape, np.float32), variance=np.zeros(Y.shape, np.float32),
             permutations=np.tile(np.arange(n_features, dtype=kind), (n, 1)), values=Y.copy(),
-            blend=Y.copy(),
+            blend=Y.copy(), doubt=np.zeros_like(Y),
         )  # fmt: skip
 
     def replace(self, rows, other):
@@ -166,36 +166,37 @@ class Judged:
 
     def move_back(self, Y):
         """Sort the values of every vector into the places where they are probably wrong."""
+        self.weigh(Y)
         self.permutations[:] = np.arange(Y.shape[1])
         away, missing = self.staying < 0.5, np.isnan(Y).any(axis=1)
-        _sort_into(Y, self.fitted, away & ~missing[:, None], self.permutations)
+        sort_into(Y, self.blend, away & ~missing[:, None], self.permutations)
         for j in np.flatnonzero(missing):
             places = np.flatnonzero(away[j] | np.isnan(Y[j]))
             if len(places) > 1:
                 own = Y[j, places][None], self.fitted[j, places][None].astype(float)
                 order = match_values(*own, noise_scale=np.sqrt(np.median(self.variance[j])))[0][0]
                 self.permutations[j, places] = places[order]
-        self.write_repairs(Y)
+        self.move_values(Y)
 
-    def write_repairs(self, Y):
-        """Enter the values moved, and the blend, as permutations and probabilities say."""
+    def move_values(self, Y):
+        """Enter the values moved as the permutations say."""
         self.values = np.take_along_axis(Y, self.permutations.astype(np.int64), axis=1)
-        observed = np.where(np.isnan(Y), self.fitted, Y)
-        self.blend = self.staying * observed + (1.0 - self.staying) * self.fitted
-        self.blend[np.isnan(Y)] = np.nan
+
+    def weigh(self, Y):
+        """Enter the expected value of every entry, and its variance."""
+        self.blend, self.doubt = np.full_like(Y, np.nan), np.zeros_like(Y)
+        exchange(Y, self.fitted, self.variance, self.share, self.blend, self.doubt)
 
     def evidence(self, Y):
         """The gain less the logarithm of how many arrangements there were to choose from."""
-        return self.gain - _log_arrangements(Y, self.fitted, self.variance, self.permutations)
+        return self.gain - log_arrangements(Y, self.fitted, self.variance, self.permutations)
 
     def expected_squares(self, Y):
         """Expected squared errors of leaving a vector, of its values moved, and of the blend."""
-        away, change = 1.0 - self.staying, np.nan_to_num(Y - self.fitted) ** 2
-        left = np.sum(away * (change + self.variance), axis=1)
-        blend = np.sum(self.staying * away * change + away * self.variance, axis=1)
-        shift = np.nan_to_num(Y - self.values) ** 2
-        misfit = np.nan_to_num(self.values - self.fitted) ** 2
-        values = np.sum(self.staying * shift + away * (misfit + self.variance), axis=1)
+        blend = np.sum(self.doubt, axis=1)
+        left, values = (
+            np.nansum((version - self.blend) ** 2, axis=1) + blend for version in (Y, self.values)
+        )
         return left, values, blend
 
 
@@ -387,51 +388,3 @@ def _for_blocks(work, component, membership, k, chosen, n_features, n_jobs):
             work(*block)
 
     map_blocks(run, len(blocks), block=1, stage="judge", n_jobs=n_jobs)
-
-
-@njit(cache=True, nogil=True)
-def _sort_into(Y, fitted, away, permutations):
-    """Match sorted values to sorted predictions among the places `away`; writes the last."""
-    for j in range(len(Y)):
-        places = np.flatnonzero(away[j])
-        if len(places) > 1:
-            wanted = np.argsort(fitted[j][places], kind="mergesort")
-            offered = np.argsort(Y[j][places], kind="mergesort")
-            for i in range(len(places)):
-                permutations[j, places[wanted[i]]] = places[offered[i]]
-
-
-@njit(cache=True, nogil=True)
-def _log_arrangements(Y, fitted, variance, permutations):
-    """Logarithm of the number of arrangements that a repair was chosen from, ties counted once.
-
-    There are C(M, k) sets of k moved places. Of the k values, those within the noise of what is
-    predicted for a place would have done as well there as the one that it got.
-    """
-    n, n_features = Y.shape
-    cost = np.zeros(n)
-    for j in range(n):
-        k = 0
-        places = np.empty(n_features, dtype=np.int64)
-        for i in range(n_features):
-            if permutations[j, i] != i:
-                places[k] = i
-                k += 1
-        total = math.lgamma(n_features + 1.0) - math.lgamma(k + 1.0)
-        total -= math.lgamma(n_features - k + 1.0)
-        offered = np.sort(Y[j][places[:k]])  # missing ones are last
-        for a in range(k):
-            i = places[a]
-            f, v = fitted[j, i], max(2.0 * variance[j, i], 1e-300)
-            own = (Y[j, permutations[j, i]] - f) ** 2 / v
-            as_good = 0.0
-            if own == own:
-                # Values much farther off than the one that was taken count for nothing.
-                reach = math.sqrt((own + _NOTHING) * v)
-                first = np.searchsorted(offered, f - reach)
-                last = np.searchsorted(offered, f + reach)
-                for b in range(first, last):
-                    as_good += math.exp(min(own - (offered[b] - f) ** 2 / v, 0.0))
-            total += math.log(k / max(as_good, 1.0))
-        cost[j] = total
-    return cost

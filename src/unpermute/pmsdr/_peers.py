@@ -77,11 +77,12 @@ def _explain(Y, judged, peers, n_jobs):
     judged.noise[:] = judged.noise_after[:] = fit.noise**2
     judged.variance[:] = (fit.noise**2)[:, None]
     judged.gain[:], judged.likelihood[:] = fit.damage, fit.evidence
-    judged.permutations[:] = np.arange(Y.shape[1])
-    judged.write_repairs(Y)
-    target = np.where(np.isnan(judged.blend), judged.fitted, judged.blend)
+    staying, error = judged.staying, np.nan_to_num(Y - judged.fitted)
+    judged.blend[:] = judged.fitted + staying * (Y - judged.fitted)
+    judged.doubt[:] = (1.0 - staying) * (staying * error**2 + judged.variance)
+    target = np.where(np.isnan(Y), judged.fitted, judged.blend)
     judged.permutations[:], _ = match_values(Y, target, noise_scale=fit.noise, n_jobs=n_jobs)
-    judged.values = np.take_along_axis(Y, judged.permutations.astype(np.int64), axis=1)
+    judged.move_values(Y)
     return judged
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from unpermute.pmsdr._judge import FAST, FULL, Judged, Membership, Mixture, judge, stand
 from unpermute.pmsdr._mixture import fit_mixture
 from unpermute.pmsdr._model import fit_component, in_place, predicted
-from unpermute.pmsdr._number import Partition, is_better
+from unpermute.pmsdr._number import HoldOuts, Partition
 from unpermute.pmsdr._start import COST, best_cut, by_fold, cluster_start, robust_start
 from unpermute.pmsdr._trials import (
     SHARES,
@@ -91,11 +91,6 @@ class Selection:
     union: bool = False
 
     @property
-    def n_directions(self):
-        """Directions of all components, their means included."""
-        return sum(component.rank + 1 for component in self.mixture.components)
-
-    @property
     def damaged(self):
         """Which vectors look damaged."""
         return self.judged.gain > self.cut
@@ -145,13 +140,13 @@ class Selector:
             if free is not None and np.mean(other.clean != free.clean) > _DIFFER:
                 again = _more_likely(free, self._settle(*narrow, other.clean, one, rounds=6))
                 free, selection = again, again if selection is free else selection
-            selection = self._better(narrow[1], selection, other)
+            selection = self._better(selection, other)
             if selection is other and _unexplained(narrow[0], other) < _DIFFER:
                 break  # nothing is left that another start could explain
         if selection is None:
             return None
         if selection.rank is None:
-            for improve in (self._take_back, self._merge):
+            for improve in (self._divided, self._take_back, self._merge):
                 selection = improve(*narrow, selection)
         labels = np.where(
             selection.clean & (selection.labels < 0), selection.judged.component, selection.labels
@@ -161,6 +156,21 @@ class Selector:
             self.X, self.filled, selection.clean, labels, rounds=3, effort=FULL,
             patterns=patterns, cost=_LAST_COST, rank=selection.rank, union=selection.union,
         )  # fmt: skip
+
+    def _divided(self, X, filled, selection):
+        """Several components where one repairs clearly worse."""
+        if len(selection.mixture.components) > 1:
+            return selection
+        clean, labels = selection.clean, np.full(len(X), -1)
+        labels[clean] = self._hold_outs(clean, selection).divide(filled[clean])
+        if labels.max() == 0:
+            return selection
+        return self._settle(X, filled, clean, labels, rounds=4) or selection
+
+    def _hold_outs(self, rows, selection):
+        """Some vectors, with all of their entries: of fewer, more components seem of use."""
+        patterns = self._patterns(selection)
+        return HoldOuts(self.filled[rows], patterns, seed=self.seed, n_jobs=self.n_jobs)
 
     def _from_clusters(self, X, filled, given):
         """Start from the clusters of a graph of the vectors that seem clean."""
@@ -177,29 +187,23 @@ class Selector:
         _, labels[clean] = fit_mixture(filled[clean], labels[clean], rounds=4, rank=rank)
         return self._settle(X, filled, labels >= 0, labels, rounds=4, rank=rank, union=True)
 
-    def _better(self, filled, one, other):
-        """`other` if it repairs clearly better, has far less noise, or is simpler; else `one`.
+    def _better(self, one, other):
+        """`other` if it repairs clearly better, or as well and makes the vectors likelier.
 
-        Where no repair is found under either, repairs tell nothing, but the noise does. Simpler
-        is what needs fewer directions in all and makes clean vectors more likely.
+        Where no repair is found under either, repairs tell nothing, but the noise does.
         """
         if one is None or other is None:
             return one or other
         both = one.clean & other.clean
+        likelier = _more_likely(one, other) is other
         if both.sum() < _FEWEST:
-            return _more_likely(one, other)
-        change = other.judged.observed[both] - one.judged.observed[both]
-        gained, error = np.mean(change), np.std(change) / np.sqrt(len(change))
-        if gained > _FAR_MORE_LIKELY * filled.shape[1]:
+            return other if likelier else one
+        gained = np.mean(other.judged.observed[both] - one.judged.observed[both])
+        if gained > _FAR_MORE_LIKELY * len(self.columns):
             return other
-        if gained > 2.0 * error and other.n_directions <= one.n_directions:
-            return other
-        clearly = is_better(
-            filled[both], Partition(other.labels[both], other.rank),
-            Partition(one.labels[both], one.rank), self._patterns(other), seed=self.seed,
-            n_jobs=self.n_jobs,
-        )  # fmt: skip
-        return other if clearly else one
+        theirs, ours = (Partition(s.labels[both], s.rank) for s in (other, one))
+        hold_outs = self._hold_outs(both, other)
+        return other if hold_outs.is_better(theirs, ours, likelier=likelier) else one
 
     def _settle(
         self, X, filled, clean, labels, *, rounds, effort=FAST, patterns=None, cost=COST,
