@@ -65,9 +65,9 @@ class HoldOuts:
 
         Both in the mean logarithm of the error, to which every vector counts alike, and in the
         total: mean logarithms alone would take ten components where one has half the error. A
-        partition that is known to be `likelier` need not be better, only as good.
+        partition that is known to be `likelier` need not be clearly better, only no worse.
         """
-        ours, theirs, sign = [], [], -1.0 if likelier else 1.0
+        ours, theirs = [], []
         for split in range(len(self.held)):
             both = self._repair(candidate, split), self._repair(present, split)
             if both[0] is None or both[1] is None:
@@ -75,12 +75,11 @@ class HoldOuts:
             ours.append(both[0])
             theirs.append(both[1])
             change, error, ratio, ratio_error = _paired(np.concatenate(ours), np.concatenate(theirs))
-            if change > (error if likelier else 0.0):
+            if change >= 0.0 and not likelier:
                 return False  # the rest would be wasted
-        worth = 0.0 if likelier else _WORTH_IT
-        return bool(ours) and bool(
-            change + sign * error < -worth and ratio + sign * ratio_error < 1
-        )
+        if likelier:
+            return bool(ours) and bool(change <= 0.0 and ratio <= 1.0)
+        return bool(ours) and bool(change + error < -_WORTH_IT and ratio + ratio_error < 1.0)
 
     def divide(self, narrow):
         """Labels of components with which repairs are clearly better than with one.
