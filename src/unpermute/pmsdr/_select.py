@@ -1,7 +1,8 @@
 """Which vectors are clean: fit the model to them, judge all, and select again until they stay.
 
 There are two starts, one component and a union of several; the second is taken if repairs of
-held-out vectors are clearly better with it, if it has far less noise, or if it is simpler. Groups
+held-out vectors are clearly better with it, if it has far less noise, or if it makes the vectors
+likelier and repairs them no worse. A single component is divided where repairs gain by it. Groups
 of vectors that fit each other as well as clean ones do, but were left out by the start, are taken
 back, and components that are one are joined.
 """
