@@ -186,22 +186,25 @@ class Selector:
             return None
         rank = given.rank if given.n_subspaces is not None else None
         _, labels[clean] = fit_mixture(filled[clean], labels[clean], rounds=4, rank=rank)
-        return self._settle(X, filled, labels >= 0, labels, rounds=4, rank=rank, union=True)
+        found = self._settle(X, filled, labels >= 0, labels, rounds=4, rank=rank, union=True)
+        return found if found is None or rank is not None else self._merge(X, filled, found)
 
     def _better(self, one, other):
-        """`other` if it repairs clearly better, or as well and makes the vectors likelier.
+        """`other` if it repairs clearly better, or no worse and makes clean vectors likelier.
 
         Where no repair is found under either, repairs tell nothing, but the noise does.
         """
         if one is None or other is None:
             return one or other
         both = one.clean & other.clean
-        likelier = _more_likely(one, other) is other
         if both.sum() < _FEWEST:
-            return other if likelier else one
-        gained = np.mean(other.judged.observed[both] - one.judged.observed[both])
-        if gained > _FAR_MORE_LIKELY * len(self.columns):
+            return _more_likely(one, other)
+        change = other.judged.observed[both] - one.judged.observed[both]
+        if change.mean() > _FAR_MORE_LIKELY * len(self.columns):
             return other
+        # Fewer vectors are likelier under any model that leaves the others out.
+        as_many = other.clean.sum() >= (1.0 - _DIFFER) * one.clean.sum()
+        likelier = as_many and change.mean() > 2.0 * change.std() / np.sqrt(len(change))
         theirs, ours = (Partition(s.labels[both], s.rank) for s in (other, one))
         hold_outs = self._hold_outs(both, other)
         return other if hold_outs.is_better(theirs, ours, likelier=likelier) else one
