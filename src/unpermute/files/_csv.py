@@ -102,7 +102,7 @@ class CsvTable(SourceTable):
         frame = frame.with_columns(
             pl.when(pl.all().is_in(missing)).then(None).otherwise(pl.all()).name.keep()
         )
-        return self._marks.plain(frame)
+        return self._marks.plain(frame)[0]
 
     def with_moves(self, moves: Moves) -> Iterator[bytes | memoryview]:
         """Yield the file, piece by piece, with the bytes of cells moved."""
@@ -130,8 +130,8 @@ class CsvTable(SourceTable):
             raise AssertionError(f"{self.name}: {frame.height} of {n_rows} records were read")
         if self._style.finds_marks:
             self._marks = find_marks(frame)
-            before, frame = frame, self._marks.plain(frame)
-            self.notes += self._marks.notes(before, frame)
+            frame, notes = self._marks.plain(frame)
+            self.notes += notes
         return frame
 
     def _plain_batches(self, between, after):

@@ -130,7 +130,7 @@ def find_layout(data: np.ndarray, begin: int, style: CsvStyle, name: str) -> Lay
     begin = _after_lines(data, begin, style.skip_lines or 0, name)
     delimiter = style.delimiter
     if delimiter is None:
-        delimiter = _guess_delimiter(data[begin : begin + _SAMPLE], style.decimal)
+        delimiter = _guess_delimiter(_first_lines(data[begin:]), style.decimal)
         if delimiter != ",":
             notes.append(f"Fields are separated by {_called(delimiter)}.")
     starts, n_fields = find_records(data, begin, ord(delimiter))
@@ -192,10 +192,19 @@ def _usual(n_fields):
     return usual, float(np.mean(rest == usual))
 
 
+def _first_lines(data):
+    """Return some whole lines, one at least."""
+    size = _SAMPLE
+    while size < len(data):
+        stop = 1 + max(map(bytes(data[:size]).rfind, (b"\n", b"\r")))
+        if stop:
+            return data[:stop]
+        size *= 2
+    return data
+
+
 def _guess_delimiter(sample, decimal):
     """Return the character that splits the first lines into most fields, equally many in each."""
-    if len(sample) == _SAMPLE:
-        sample = sample[: 1 + max(map(bytes(sample).rfind, (b"\n", b"\r")))]
     found = {}
     for delimiter in _DELIMITERS:
         n_fields = find_records(sample, 0, ord(delimiter))[1]

@@ -117,9 +117,8 @@ class WorkbookTable(SourceTable):
             .name.keep()
         )
         if self._style.finds_marks:
-            marks = find_marks(frame)
-            before, frame = frame, marks.plain(frame)
-            self.notes += marks.notes(before, frame)
+            frame, notes = find_marks(frame).plain(frame)
+            self.notes += notes
         return frame
 
     def _text_frame(self, places):
