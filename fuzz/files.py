@@ -93,8 +93,6 @@ def texts_of(source):
 def _round_trip(folder, suffix, source, moves, repaired, raw):
     lists = folder / "changes.csv"
     lists.write_bytes(listed(source, moves))
-    if b"\0" in lists.read_bytes():
-        return  # values with a zero byte can be moved, but no list of them can be read back yet
     changes = read_table(str(lists), format="csv")
     again = b"".join(repaired_as("t" + suffix, source, plan_moves(source, changes)))
     if content(again, suffix) != content(repaired, suffix):

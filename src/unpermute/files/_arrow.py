@@ -168,5 +168,7 @@ def _replaced(table, changed):
     for series in changed:
         place = table.schema.get_field_index(series.name)
         field = table.schema.field(place)
-        table = table.set_column(place, field, series.to_arrow().cast(field.type))
+        # Without its name, which polars cannot hand over if it holds a zero byte.
+        cells = series.alias("").to_arrow()
+        table = table.set_column(place, field, cells.cast(field.type))
     return table
