@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
@@ -129,6 +130,21 @@ def _arrow(path, nullable=True):
     batch = pa.table({"a": [1, 2], "b": [3, None]}, schema=schema)
     with pa.ipc.new_file(path, schema) as writer:
         writer.write_table(batch)
+
+
+def test_a_file_that_ends_polars_does_not_end_us(tmp_path, monkeypatch):
+    path = tmp_path / "t.parquet"
+    pl.DataFrame({"a": [1, 2], "b": [3, 4]}).write_parquet(path)
+    monkeypatch.setattr("unpermute.files._arrow.find_spec", lambda name: None)
+    assert read_table(str(path)).frame.shape == (2, 2)
+    with pytest.raises(TableError, match="is not a complete Parquet file"):
+        read_table(str(Path(__file__).parent / "corpus" / "page-header.parquet"))
+    # What a damaged file makes of the process that reads it.
+    script = tmp_path / "polars.py"
+    script.write_text("import os\ndef read_parquet(file):\n    file.read()\n    os.abort()\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(TableError, match="is not a complete Parquet file"):
+        read_table(str(path))
 
 
 def test_an_arrow_file_that_pyarrow_cannot_read_is_named(tmp_path, monkeypatch):

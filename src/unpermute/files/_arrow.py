@@ -3,6 +3,8 @@
 import io
 import mmap
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -60,13 +62,16 @@ class ArrowTable(SourceTable):
         yield sink.getbuffer()
 
     def _read_frame(self) -> pl.DataFrame:
-        readers = {"parquet": pl.read_parquet, "arrow": pl.read_ipc}
-        read = pl.read_ipc_stream if self._is_stream else readers[self._format]
+        reader = "read_parquet" if self._format == "parquet" else "read_ipc"
+        reader = "read_ipc_stream" if self._is_stream else reader
+        # Polars ends the process where some files are damaged.
         if find_spec("pyarrow") is not None:
-            self._read_with_pyarrow()  # polars ends the process where some files are damaged
+            self._read_with_pyarrow()
+        elif not _survives(reader, self._raw):
+            raise TableError(f"{self.name} is not a complete {self._format.capitalize()} file.")
         try:
             with _without_last_words():
-                return read(io.BytesIO(self._raw))
+                return getattr(pl, reader)(io.BytesIO(self._raw))
         except pl.exceptions.DuplicateError as error:
             raise TableError(f"{self.name} has two columns of one name: {error}.") from None
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
@@ -128,6 +133,16 @@ class ArrowTable(SourceTable):
         except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
             reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
             raise TableError(f"{self.name} {problem}: {reason}.") from None
+
+
+def _survives(reader, raw):
+    """Return whether another process lives on after reading a file, or trying to."""
+    script = f"import io, sys, polars; polars.{reader}(io.BytesIO(sys.stdin.buffer.read()))"
+    trial = subprocess.run(
+        [sys.executable, "-c", script], input=raw, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, check=False,
+    )  # fmt: skip
+    return trial.returncode in (0, 1)
 
 
 @contextmanager
