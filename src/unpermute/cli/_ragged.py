@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unpermute._words import counted
 from unpermute.cli._options import Learning
 from unpermute.files import INSERT, JOIN, LineEdit, RaggedLine, SourceTable
 
@@ -30,7 +31,7 @@ class Ragged:
     def words(self, columns: list[str]) -> str:
         """Return for people what would make the line regular."""
         n = len(self.line.fields)
-        fields = "1 field" if n == 1 else f"{n} fields"
+        fields = counted(n, "field")
         if self.edit is None:
             return f"{fields}; left as it is"
         name, k = columns[self.edit.column], self.edit.column

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unpermute._words import counted
 from unpermute.files._csv_kernels import find_records
 from unpermute.files._source import TableError, few
 
@@ -241,8 +242,7 @@ def _refuse_irregular(data, layout, name):
     if len(odd) <= _MOSTLY * (len(layout.starts) - 1):
         return
     lines = lines_at(data, layout.starts[odd])
-    n = int(layout.n_fields[odd[0]])
-    fields = "1 field" if n == 1 else f"{n} fields"
+    fields = counted(int(layout.n_fields[odd[0]]), "field")
     others = f", and so on ({few(lines.tolist())})" if len(odd) > 1 else ""
     raise TableError(
         f"{name}, line {lines[0]}: {fields}, but the first line has {layout.n_columns}"
