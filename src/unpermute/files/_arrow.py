@@ -83,11 +83,9 @@ class ArrowTable(SourceTable):
 
     def _write_with_polars(self, moved, sink):
         if self._format == "parquet":
-            options = {}
-            if hasattr(pl, "read_parquet_metadata"):  # since polars 1.30
-                options["metadata"] = pl.read_parquet_metadata(io.BytesIO(self._raw))
-                options["metadata"].pop("ARROW:schema", None)
-            moved.write_parquet(sink, **options)
+            metadata = pl.read_parquet_metadata(io.BytesIO(self._raw))
+            metadata.pop("ARROW:schema", None)
+            moved.write_parquet(sink, metadata=metadata)
         elif self._is_stream:
             moved.write_ipc_stream(sink)
         else:
