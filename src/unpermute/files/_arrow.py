@@ -22,21 +22,17 @@ _FILE_MAGIC = b"ARROW1"
 
 
 class ArrowTable(SourceTable):
-    """A table in a Parquet or an Arrow file.
+    """A table in a Parquet or an Arrow file: a `SourceTable` with one more parameter.
 
     Parameters
     ----------
-    raw : bytes or mmap
-        The file.
-    name : str
-        What messages call it.
     format : {"parquet", "arrow"}
         Which of the two it is.
     """
 
     def __init__(self, raw: bytes | mmap.mmap, name: str, format: str):
-        self.notes: list[str] = []
-        self.name, self._raw, self._format = name, raw, format
+        super().__init__(raw, name)
+        self._format = format
         self._is_stream = format == "arrow" and raw[: len(_FILE_MAGIC)] != _FILE_MAGIC
         self.columns = list(self.frame.columns)
         self.n_rows = self.frame.height
