@@ -199,7 +199,9 @@ def test_a_closed_error_stream_gets_no_file_of_ours(table, tmp_path):
     assert output.read_bytes() == CSV.replace(b"0,100\n", b"100,0\n", 1)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["apply", "t.csv", "c.csv", "-o", "-"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["scan", "t.csv"], ["apply", "t.csv", "c.csv", "-o", "-"]]
+)
 def test_a_reader_that_goes_away_ends_it_silently(table, tmp_path, arguments):
     (tmp_path / "c.csv").write_bytes(CHANGES)
     reading, writing = os.pipe()
