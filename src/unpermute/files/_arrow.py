@@ -110,7 +110,9 @@ class ArrowTable(SourceTable):
         with self._sentence(f"is not a complete {self._format.capitalize()} file"):
             if self._format == "parquet":
                 file = pq.ParquetFile(source)
-                compression, table = _compression(file), file.read()
+                # In this order: an unknown compression ends the process where it is asked for.
+                table = file.read()
+                compression = _compression(file)
             else:
                 open_file = pa.ipc.open_stream if self._is_stream else pa.ipc.open_file
                 table = open_file(source).read_all()
