@@ -61,12 +61,13 @@ class ArrowTable(SourceTable):
         reader = "read_parquet" if self._format == "parquet" else "read_ipc"
         reader = "read_ipc_stream" if self._is_stream else reader
         # Polars ends the process where some files are damaged.
-        if find_spec("pyarrow") is not None:
-            self._read_with_pyarrow()
-        elif not _survives(reader, self._raw):
+        with_pyarrow = find_spec("pyarrow") is not None
+        if not with_pyarrow and not _survives(reader, self._raw):
             raise TableError(f"{self.name} is not a complete {self._format.capitalize()} file.")
         try:
             with _without_last_words():
+                if with_pyarrow:  # whose types are those of the file that is written
+                    return pl.DataFrame(self._read_with_pyarrow()[0])
                 return getattr(pl, reader)(io.BytesIO(self._raw))
         except pl.exceptions.DuplicateError as error:
             raise TableError(f"{self.name} has two columns of one name: {error}.") from None
