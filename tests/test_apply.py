@@ -1,6 +1,7 @@
 """Lists of changes: replayed, undone byte for byte, and refused when something would be lost."""
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -191,3 +192,21 @@ def test_row_origins_are_checked_as_well():
         _applied(TABLE, changes.replace(b",x", b",x\n2,b,8,8,2"))
     with pytest.raises(TableError, match=r"line 3: t.csv has no row 9"):
         _applied(TABLE, changes.replace(b",x", b",9"))
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_zero_bytes_in_names_and_values_are_listed_and_read_back(tmp_path, suffix):
+    path, other = tmp_path / f"t.{suffix}", tmp_path / f"other.{suffix}"
+    frame = pl.DataFrame({"a\0": ["x\0y", "u"], "b": ["\0", "v"]})
+    frame.write_parquet(path) if suffix == "parquet" else frame.write_ndjson(path)
+    table = read_table(str(path))
+    names = table.columns
+    listed = _listed(table, [(0, names[0], names[1]), (0, names[1], names[0])], "rows")
+    assert b"\0" not in listed
+    changes = _csv(listed, "changes.csv")
+    other.write_bytes(b"".join(table.with_moves(plan_moves(table, changes))))
+    moved = read_table(str(other))
+    assert moved.frame.row(0) == ("\0", "x\0y")
+    back = b"".join(moved.with_moves(plan_moves(moved, changes, undo=True)))
+    other.write_bytes(back)
+    assert read_table(str(other)).frame.equals(table.frame)

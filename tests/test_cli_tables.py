@@ -371,7 +371,7 @@ def test_audit_says_how_much_can_be_undone(table, clean):
     found = json.loads(_run("audit", table, "--columns", "f", "--trials", "2", "--json").stdout)
     assert found["command"] == "audit"
     assert found["measures"]
-    assert found["summary"]["sentence"]
+    assert " 1 column shuffled " in found["summary"]["sentence"]
 
 
 # Refusals: one sentence, exit code 2, nothing written

@@ -58,7 +58,17 @@ def swap(frame, rows, a, b):
 
 
 def cells_of(frame, **options):
-    return read_cells(nw.from_native(frame, eager_only=True), list(frame.columns), **options)[0]
+    frame = nw.from_native(frame, eager_only=True)
+    return read_cells(frame, frame.columns, **options)[0]
+
+
+@pytest.mark.parametrize("library", [pl.DataFrame, pd.DataFrame, pa.table])
+def test_codes_that_end_like_numbers_are_texts(library):
+    cells = cells_of(
+        library({"code": ["E10", "E11"], "number": ["1E1", "-.5"], "^.*$": ["1", "2"]})
+    )
+    assert np.isnan(cells.values[:, 0]).all()
+    assert cells.values[:, 1:].tolist() == [[10, 1], [-0.5, 2]]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unpermute import __version__
+from unpermute._words import counted
 from unpermute.cli._shown import shown, shown_json
 from unpermute.files import split_suffix
 
@@ -83,8 +84,8 @@ class Screen:
         if outputs.table is None:
             self._print("\nDry run: no table was written. -o FILE writes the repaired one.")
         elif outputs.table != "-":
-            done = _counted(result.summary["n_moved_cells"], "cell") + " moved"
-            done += f" and {_counted(n_mended, 'line')} mended" if n_mended else ""
+            done = counted(result.summary["n_moved_cells"], "cell") + " moved"
+            done += f" and {counted(n_mended, 'line')} mended" if n_mended else ""
             self._print(f"\n{outputs.table} is {table} with {done}, and nothing else.")
         for path, what in [
             (outputs.changes, "lists every moved cell, and what was proposed but not done"),
@@ -128,10 +129,11 @@ class Screen:
         if not lines:
             return
         mended = [line for line in lines if line.accepted]
+        n_left = len(lines) - len(mended)
+        left = f"{n_left:,} stays as it is" if n_left == 1 else f"{n_left:,} stay as they are"
         self._print(
-            f"\n{_counted(len(lines), 'line')} with another number of fields than the"
-            f" {len(columns)} of the header: {len(mended)} can be mended,"
-            f" {len(lines) - len(mended)} stay as they are.",
+            f"\n{counted(len(lines), 'line')} with another number of fields than the"
+            f" {len(columns)} of the header: {len(mended):,} can be mended, {left}.",
             style="bold",
         )
         for line in sorted(lines, key=lambda line: line.accepted)[:_SHOWN]:
@@ -142,10 +144,10 @@ class Screen:
 
     def applied(self, moves, table: str, output: str | None, *, undo: bool) -> None:
         """Show what a list of changes did."""
-        done = _counted(len(moves), "cell") + (" moved back" if undo else " moved")
+        done = counted(len(moves), "cell") + (" moved back" if undo else " moved")
         if moves.edits:
-            done += f" and {_counted(len(moves.edits), 'line')} "
-            done += "as they were" if undo else "made regular"
+            done += f" and {counted(len(moves.edits), 'line')} "
+            done += "made irregular again" if undo else "made regular"
         if output is None:
             self._print(f"The list fits {table}: {done}. -o FILE writes the table.")
         elif output != "-":
@@ -220,10 +222,6 @@ class Screen:
     def _command(self, words):
         # One line however narrow the screen is, so that it can be copied.
         self._console.print(Text("  " + shown(shlex.join(words))), soft_wrap=True)
-
-
-def _counted(n, thing):
-    return f"{n:,} {thing}" if n == 1 else f"{n:,} {thing}s"
 
 
 def _plain_table():

@@ -36,6 +36,8 @@ _MOST_DIGITS = 18
 # What a spreadsheet may take for a formula, and the apostrophe that tells it not to.
 _CALCULATED = ("=", "+", "-", "@", "\t", "\r", "'")
 _SPECIAL = re.compile(r'[",\r\n]')
+# Delimited text cannot hold a zero byte, as JSON and Parquet can: a list shows a sign for it.
+_ZERO, _ZERO_SIGN = "\0", "\N{SYMBOL FOR NULL}"
 
 
 def listed_changes(source: SourceTable, moves: Moves, notes: dict) -> Iterator[tuple]:
@@ -166,10 +168,13 @@ def _read_changes(source, changes):
         )
     lines = _accepted(changes)
     texts = {name: _column(changes, lines, name) for name in _NEEDED}
-    for name in ("column", "moved_from"):
-        # A name as it stands counts first: it may begin with an apostrophe itself.
-        texts[name] = [
-            text if text in source.columns else _without_apostrophe(text) for text in texts[name]
+    names = {_shown(name): name for name in source.columns}
+    # A name as it stands counts first: it may begin with an apostrophe itself.
+    names |= {name: name for name in source.columns}
+    for of_columns in ("column", "moved_from"):
+        texts[of_columns] = [
+            names.get(text) or names.get(plain := _without_apostrophe(text), plain)
+            for text in texts[of_columns]
         ]
     return Listed(changes, lines, **texts)
 
@@ -266,8 +271,13 @@ def _without_apostrophe(text):
 
 def _field(value):
     # Not by the csv module, which leaves a lone carriage return without quotes.
-    text = "" if value is None else str(value)
+    text = "" if value is None else _shown(str(value))
     return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
+
+
+def _shown(text):
+    """Return a text as a list can hold it."""
+    return text.replace(_ZERO, _ZERO_SIGN)
 
 
 def _is_number(text):
@@ -343,6 +353,7 @@ def _place(source, key):
 
 
 def _same(present, listed):
+    present = _shown(present)
     if listed in (present, _as_text(present)):
         return True
     # A spreadsheet in which the list was edited may have written 1.50 as 1.5: the table still has

@@ -20,12 +20,13 @@ from unpermute.records._cells import (
     Cells,
     count_decimals,
     kinds_of,
+    number_cells,
     rounded,
 )
 
 __all__ = ["ColumnKind", "describe_columns", "read_cells"]
 
-_PLAIN = r"^\s*[+-]?(?:0|[1-9][0-9]*)?(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\s*$"
+_PLAIN = r"^\s*[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*$"
 _NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\d*\.\d+)(?:[eE][+-]?\d+)?$")
 _INFINITE = {"inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"}
 _AFFIX = r"(?:[$€£¥]|EUR|USD|GBP|CHF)"
@@ -46,6 +47,8 @@ _DATES = [
 ]
 # Distinct values up to which a column of texts is called one of categories.
 _MOST_CATEGORIES = 50
+# Numbers that are read in one call: a call for each of thousands of columns is slow.
+_READ_AT_ONCE = 1 << 20
 # Share of the cells of a column that makes it one of numbers, dates or texts.
 _MAINLY = 0.9
 
@@ -93,20 +96,20 @@ def read_cells(frame, names, *, as_text=()):
     classes = np.full((n, p), _MISSING_CLASS, dtype=np.int8)
     styles, texts = np.zeros((n, p), dtype=np.int16), np.full((n, p), -2, dtype=np.int32)
     reader, n_infinite = _Reader(), 0
+    plain = _number_columns(frame, [name for name in names if name not in as_text])
+    for columns in _at_once([j for j, name in enumerate(names) if name in plain], n):
+        numbers = _as_numbers(frame, [names[j] for j in columns])
+        n_infinite += int(np.isinf(numbers).sum())
+        read = number_cells(numbers)
+        values[:, columns], classes[:, columns] = read.values, read.classes
+        texts[:, columns] = read.texts
     for j, name in enumerate(names):
-        series = frame[name]
-        numbers = None if name in as_text else _numbers(series)
-        if numbers is not None:
-            infinite = np.isinf(numbers)
-            n_infinite += int(infinite.sum())
-            values[:, j] = rounded(np.where(infinite, np.nan, numbers))
-            classes[:, j] = count_decimals(values[:, j])
-            texts[classes[:, j] != _MISSING_CLASS, j] = -1
+        if name in plain:
             continue
-        strings = _strings(series)
+        strings = _strings(frame[name])
         distinct, codes = np.unique(strings.astype(str), return_inverse=True)
-        read = [reader.read(text, plainly=name in as_text) for text in distinct.tolist()]
-        parts = np.array(read, dtype=float).reshape(-1, 4)
+        found = [reader.read(text, plainly=name in as_text) for text in distinct.tolist()]
+        parts = np.array(found, dtype=float).reshape(-1, 4)
         values[:, j] = parts[codes, 0]
         for part, column in ((classes, 1), (styles, 2), (texts, 3)):
             part[:, j] = parts[codes, column]
@@ -151,17 +154,35 @@ def _kind_of_texts(texts):
     return "category" if n_distinct <= min(_MOST_CATEGORIES, len(texts) / 2) else "text"
 
 
-def _numbers(series):
-    """The numbers of a column that holds nothing else, or None."""
-    if series.dtype.is_numeric():
-        return series.cast(nw.Float64).to_numpy().astype(float)
-    if not isinstance(series.dtype, nw.String):
-        return None
-    missing = series.is_null()
-    plain = (series.str.contains(_PLAIN) & series.str.contains("[0-9]")).fill_null(False)
-    if not (plain | missing).all() or missing.all():
-        return None
-    return series.str.strip_chars().cast(nw.Float64).to_numpy().astype(float)
+def _number_columns(frame, names):
+    """The columns that hold numbers and nothing else."""
+    schema = frame.schema
+    found = {name for name in names if schema[name].is_numeric()}
+    strings = [name for name in names if isinstance(schema[name], nw.String)]
+    if strings:
+        texts, is_plain = frame[strings], nw.all().str.contains(_PLAIN)
+        n_plain = texts.select(is_plain.fill_null(False).sum()).row(0)
+        n_values = texts.select(nw.all().count()).row(0)
+        counts = zip(strings, n_plain, n_values, strict=True)
+        found.update(name for name, plain, values in counts if plain == values > 0)
+    return found
+
+
+def _at_once(columns, n_rows):
+    """Columns in groups, each to be read in one call."""
+    size = max(1, _READ_AT_ONCE // max(n_rows, 1))
+    return [columns[first : first + size] for first in range(0, len(columns), size)]
+
+
+def _as_numbers(frame, names):
+    """Columns of numbers, or of texts that are numbers, as a matrix."""
+    numbers, schema = np.empty((len(frame), len(names))), frame.schema
+    is_text = np.array([isinstance(schema[name], nw.String) for name in names])
+    for mine, cells in ((is_text, nw.all().str.strip_chars()), (~is_text, nw.all())):
+        if mine.any():
+            part = frame[[name for name, of_it in zip(names, mine, strict=True) if of_it]]
+            numbers[:, mine] = part.select(cells.cast(nw.Float64)).to_numpy()
+    return numbers
 
 
 def _strings(series):

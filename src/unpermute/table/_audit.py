@@ -26,6 +26,7 @@ from scipy.stats import beta, t
 from sklearn.utils import check_random_state
 
 from unpermute._progress import report
+from unpermute._words import counted
 from unpermute.columns import link_group, link_known_rows, standard_views
 from unpermute.table._numbers import check_names, open_frame, read_numbers
 
@@ -348,12 +349,11 @@ def _result(frame, columns, trials, control, options):
 def _sentence(line, columns, options):
     _, value, low, high, baseline, _ = line
     how = "together" if options["together"] else "each by itself"
+    what = f"{counted(len(columns), 'column')} shuffled {how}"
     if np.isnan(value):
-        return f"No row with unique values moved in {len(columns)} columns shuffled {how}."
-    return (
-        f"Of the moved rows of {len(columns)} columns shuffled {how}, {value:.1%} are re-linked"
-        f" (95% interval {low:.1%} to {high:.1%}; guessing: {baseline:.1%})."
-    )
+        return f"No row with unique values moved in {what}."
+    spread = f"95% interval {low:.1%} to {high:.1%}; guessing: {baseline:.1%}"
+    return f"Of the moved rows of {what}, {value:.1%} are re-linked ({spread})."
 
 
 def _advice(lines, columns, options):

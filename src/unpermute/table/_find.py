@@ -147,9 +147,9 @@ def _reference_cells(options, names):
 
 def _left_out(frame, wanted, options):
     """Columns that were not even read, and why."""
-    found = []
+    found, read = [], set(wanted)
     for name in frame.columns:
-        if name in wanted:
+        if name in read:
             continue
         reason = "it was left out"
         for option, why in (("id", "it names the records"), ("groups", "it names the source")):

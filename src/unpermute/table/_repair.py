@@ -5,6 +5,7 @@ import time
 import narwhals.stable.v1 as nw
 import numpy as np
 
+from unpermute._words import counted
 from unpermute.files import move_cells
 from unpermute.table._find import find_in_columns, find_in_records
 from unpermute.table._model import TableModel
@@ -268,7 +269,8 @@ def _summary(frame, found, options, *, by_row):
     return {
         "sentence": _sentence(what, n_vectors, n_repaired, n_uncertain, n_cells, structure)
         if judged
-        else f"The {n_vectors:,} {what}s were not judged. {structure.sentence}",
+        else f"{counted(n_vectors, what)} {'was' if n_vectors == 1 else 'were'} not judged."
+        f" {structure.sentence}",
         "judged": judged,
         "vectors": options["vectors"],
         "n_rows": len(frame),
@@ -306,7 +308,7 @@ def _question(question):
 
 
 def _sentence(what, n_vectors, n_repaired, n_uncertain, n_cells, structure):
-    several = f"{n_vectors:,} {what}{'s' if n_vectors != 1 else ''}"
+    several = counted(n_vectors, what)
     n_found = n_repaired + n_uncertain
     if n_found == 0:
         found = f"Nothing looks shuffled in {several}."
