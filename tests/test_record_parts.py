@@ -22,9 +22,10 @@ from unpermute.records._bins import fit_bins
 from unpermute.records._cells import DATE, MISSING, NUMBER, TEXT, kinds_of
 from unpermute.records._dependence import _log_ratios
 from unpermute.records._model import learn_model
+from unpermute.records._pairs import Binned, best_segment, ratios
 from unpermute.records._prior import default_prior
 from unpermute.records._read import _date, _number
-from unpermute.records._runs import _best_segment, _ratios, find_runs
+from unpermute.records._runs import find_runs
 from unpermute.records._smooth import fit_smooth
 from unpermute.records._text import fit_texts, kneser_ney, prepare_texts
 from unpermute.records._trials import damage_orders
@@ -264,6 +265,47 @@ def test_rows_of_another_kind_are_no_run(rng):
     assert find_runs(number_cells(X)) == []
 
 
+def members(rng, n=600):
+    """Two dates in a fixed order, whose values alone say little, and two other columns."""
+    joined = rng.integers(0, 2500, n)
+    dates = np.datetime64("2015-01-01") + np.stack([joined, joined + rng.integers(1, 900, n)])
+    columns = dict(zip(["joined", "seen"], dates.astype(str), strict=True))
+    return pd.DataFrame({**columns, "age": rng.integers(18, 90, n),
+                         "town": rng.choice(["Bonn", "Trier", "Kiel"], n)}).astype(str)  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "last"), [(180, 209), (300, 419), (60, 239)])
+def test_a_run_of_columns_in_a_fixed_order_is_put_back(rng, first, last):
+    clean = members(rng)
+    result = repair(swap(clean, np.arange(first, last + 1), "joined", "seen"))
+    pd.testing.assert_frame_equal(result.frame, clean)
+    assert (result.vectors["row"].min(), result.vectors["row"].max()) == (first, last)
+
+
+def test_half_of_two_columns_in_a_fixed_order_is_a_question(rng):
+    damaged = swap(members(rng), np.arange(300, 600), "joined", "seen")
+    result = repair(damaged)
+    pd.testing.assert_frame_equal(result.frame, damaged)
+    assert [each["columns"] for each in result.summary["questions"]] == [["joined", "seen"]]
+
+
+def test_columns_that_cross_are_no_run(rng):
+    t = np.linspace(-1, 1, 800)
+    X = np.outer(t, [1, -1, 0.5, 0, -2]) + rng.normal(0, 0.1, (800, 5)) + 10
+    assert find_runs(number_cells(X.round(2))) == []
+    assert find_runs(number_cells(rng.normal(size=(800, 6)).cumsum(axis=0).round(2))) == []
+
+
+def test_a_run_is_found_where_other_columns_drift(rng):
+    wave = np.sin(np.arange(1000) / 50)
+    X = np.column_stack([1013 + rng.normal(0, 3, 1000), 420 + 50 * rng.random(1000),
+                         20 + 5 * wave + rng.normal(0, 0.5, 1000),
+                         60 - 10 * wave + rng.normal(0, 2, 1000)]).round(1)  # fmt: skip
+    X[300:350, [0, 1]] = X[300:350, [1, 0]]
+    (run,) = find_runs(number_cells(X))
+    assert (run.a, run.b, run.first, run.last, run.minority) == (0, 1, 300, 349, True)
+
+
 def test_exchanges_that_cannot_be_meant_are_refused(rng):
     frame = people(rng)
     with pytest.raises(ValueError, match="exchange names 'nobody'"):
@@ -437,10 +479,11 @@ def test_the_best_segment_is_the_best_of_all(letters, cut):
     bins = np.array([[k % 3, k // 3] for k in letters], dtype=np.int64)
     shares = np.log(np.array([[0.5, 0.2], [0.3, 0.3], [0.2, 0.5]]))
     low, high = sorted((cut % len(bins), len(bins) // 2))
-    one, other = _ratios(bins, shares, 0, 1)
-    s = np.clip(one + other, -4, 4)
+    values = bins.astype(float)
+    one, other = ratios(Binned(bins, values, np.zeros(bins.shape)), shares, 0, 1)
+    s = np.clip(one + other + 1.5 * np.sign(values[:, 0] - values[:, 1]), -4, 4)
     s[low:high] = np.minimum(s[low:high], 0)
     sums = [s[a:b].sum() for a in range(len(s)) for b in range(a + 1, len(s) + 1)]
-    total, first, stop = _best_segment(bins, shares, 0, 1, low, high)
+    total, first, stop = best_segment(bins, values, shares, 1.5, 0, 1, low, high)
     assert total == pytest.approx(max(0.0, *sums))
     assert total == pytest.approx(s[first:stop].sum())
