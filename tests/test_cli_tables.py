@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -210,11 +211,36 @@ def test_a_question_has_a_command_for_either_answer(tmp_path):
     assert out.read_text() == clean
 
 
+def test_a_scattered_question_is_answered_by_a_line_that_is_right(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "half.csv"
+    clean = _half_exchanged(path)
+    head, *turned = path.read_text().split("\n")
+    order = np.random.default_rng(0).permutation(len(turned))
+    path.write_text("\n".join([head, *(turned[k] for k in order)]))
+    scanned = _run("scan", "half.csv", "--fail-on-found")
+    said = " ".join(scanned.stdout.split())
+    assert scanned.exit_code == 1
+    assert "animal and colour seem to be exchanged in 50% of the lines, scattered" in said
+    asked = json.loads(_run("scan", "half.csv", "--json").stdout)["questions"]
+    truth = clean.split("\n")
+    wanted = [truth[0], *(truth[1:][k] for k in order)]
+    fixed = []
+    for reading in asked[0]["readings"]:
+        assert reading["command"] in said
+        words = shlex.split(reading["command"])[1:]
+        assert _run(*words, "--force").exit_code == 0
+        fixed.append((tmp_path / "half.repaired.csv").read_text().split("\n") == wanted)
+    assert sorted(fixed) == [False, True]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("animal,colour", "must name two columns and two lines"),
         ("animal:2-5", "must name two columns and two lines"),
+        ("animal,colour:7", "as in a,b:unlike-7"),
+        ("animal,colour:unlike-7-9", "as in a,b:unlike-7"),
         ("animal,color:2-5", "did you mean 'colour'"),
         ("animal,colour:900-901", "has no records on these lines"),
     ],

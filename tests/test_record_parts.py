@@ -21,6 +21,7 @@ from unpermute.records import (
 from unpermute.records._bins import fit_bins
 from unpermute.records._cells import DATE, MISSING, NUMBER, TEXT, kinds_of
 from unpermute.records._dependence import _log_ratios
+from unpermute.records._divided import find_divisions
 from unpermute.records._model import learn_model
 from unpermute.records._pairs import Binned, best_segment, ratios
 from unpermute.records._prior import default_prior
@@ -306,12 +307,76 @@ def test_a_run_is_found_where_other_columns_drift(rng):
     assert (run.a, run.b, run.first, run.last, run.minority) == (0, 1, 300, 349, True)
 
 
+@pytest.mark.parametrize("share", [0.2, 0.3, 0.5])
+def test_scattered_exchanges_are_a_question_that_either_answer_settles(rng, share):
+    clean = people(rng)
+    rows = rng.permutation(len(clean))[: int(share * len(clean))]
+    damaged = swap(clean, rows, "name", "place")
+    result = repair(damaged)
+    pd.testing.assert_frame_equal(result.frame, damaged)
+    (question,) = result.summary["questions"]
+    assert question["columns"] == ["name", "place"]
+    assert question["share"] == pytest.approx(share)
+    assert "scattered" in question["sentence"]
+    fixed = [repair(damaged, exchange=each["exchange"]).frame for each in question["readings"]]
+    turned = swap(clean, np.arange(len(clean)), "name", "place")
+    for answer in fixed:
+        assert answer.equals(clean) or answer.equals(turned)
+    assert fixed[0].equals(clean) != fixed[1].equals(clean)
+
+
+def test_scattered_exchanges_of_amounts_are_a_question(rng):
+    net = np.exp(rng.normal(4, 1, 600)).round(2)
+    clean = pd.DataFrame({"net": net, "gross": (1.19 * net).round(2), "n": rng.integers(1, 9, 600)})
+    damaged = swap(clean, rng.permutation(600)[:200], "net", "gross")
+    result = repair(damaged)
+    pd.testing.assert_frame_equal(result.frame, damaged)
+    (question,) = result.summary["questions"]
+    assert question["columns"] == ["net", "gross"]
+    right = question["readings"][0]["exchange"]
+    pd.testing.assert_frame_equal(repair(damaged, exchange=right).frame, clean)
+
+
+def mirrors(rng, n=500):
+    """Columns that change places by nature."""
+    teams = np.array([f"Team {letter}" for letter in "ABCDEFGHIJKLMNOP"])
+    home = rng.integers(0, 16, n)
+    away = (home + rng.integers(1, 16, n)) % 16
+    held, paid = rng.normal(50, 8, n).round(1), np.exp(rng.normal(5, 0.4, n)).round(2)
+    low, debit = rng.normal(10, 3, n).round(2), rng.random(n) < 0.4
+    before = rng.normal(140, 15, n).round()
+    return pd.DataFrame(
+        {
+            "home": teams[home], "away": teams[away], "held": held, "lost": 100 - held,
+            "goals": rng.poisson(1.6, n), "against": rng.poisson(1.2, n), "lower": low,
+            "upper": low + rng.gamma(2, 1, n).round(2), "mother": rng.choice(NAMES[:4], n),
+            "father": rng.choice(NAMES[4:], n), "debit": np.where(debit, paid, 0),
+            "credit": np.where(debit, 0, paid), "before": before,
+            "after": before - rng.normal(6, 8, n).round(), "is": np.where(debit, "yes", "no"),
+            "is_not": np.where(debit, "no", "yes"), "from": rng.choice(PLACES, n),
+            "to": rng.choice(PLACES, n),
+        }
+    )  # fmt: skip
+
+
+def test_columns_that_mirror_each_other_are_no_question(rng):
+    frame = mirrors(rng)
+    assert find_divisions(cells_of(frame)) == []
+    assert find_divisions(number_cells(rng.normal(size=(400, 8)))) == []
+    exclusive = rng.normal(size=(400, 1)) * [1, -1]
+    assert find_divisions(number_cells(exclusive.round(2))) == []
+
+
 def test_exchanges_that_cannot_be_meant_are_refused(rng):
     frame = people(rng)
     with pytest.raises(ValueError, match="exchange names 'nobody'"):
         repair(frame, exchange=[("name", "nobody", 0, 3)])
     with pytest.raises(ValueError, match="rows 3 to 900 are not rows"):
         repair(frame, exchange=[("name", "place", 3, 900)])
+    with pytest.raises(ValueError, match="must be two columns and one or two rows"):
+        repair(frame, exchange=[("name", "place")])
+    with pytest.raises(ValueError, match="names 'name' twice"):
+        repair(frame, exchange=[("name", "name", 3)])
     with pytest.raises(ValueError, match="exchange is for vectors='rows'"):
         repair(frame, vectors="columns", exchange=[("name", "place", 3, 9)])
 

@@ -172,8 +172,9 @@ class Choice:
         list[str] | None,
         _option(
             panel=_CHOICE,
-            metavar="A,B:FIRST-LAST",
-            help="For rows: columns A and B are exchanged from one line of the file to another.",
+            metavar="A,B:LINES",
+            help="For rows: columns A and B are exchanged, from one line of the file to another"
+            " (a,b:100-200) or in all lines that are unlike one (a,b:unlike-7).",
         ),
     ] = None
     blocks: Annotated[

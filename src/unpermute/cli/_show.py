@@ -98,30 +98,13 @@ class Screen:
             self._print("To decide yourself, write yes or no in its column accept, and then:")
             self._command(words)
 
-    def asked(self, result, table: str, options: list[str], lines) -> None:
+    def asked(self, questions: list[dict]) -> None:
         """Show what a person has to decide, with the command for either answer."""
-        for question in result.summary.get("questions") or []:
-            first, last = question["first_row"], question["last_row"]
-            names = ",".join(question["columns"])
-            end = result.summary["n_rows"] - 1
-            inside = [(first, last)]
-            outside = [part for part in ((0, first - 1), (last + 1, end)) if part[0] <= part[1]]
-            numbers = lines([first, last])
-            self._print(
-                f"\nA question: {' and '.join(question['columns'])} seem to be exchanged between"
-                f" line {numbers[0]:,} and line {numbers[1]:,} ({question['share']:.0%} of the"
-                " table) compared with the other lines. It cannot be told which of the two is"
-                " right, so nothing was changed there.",
-                style="yellow",
-            )
-            stem, suffix = _stem(table)
-            for text, parts in (("these lines", inside), ("the other lines", outside)):
-                self._print(f"To exchange them in {text}:")
-                words = ["unpermute", "repair", table, *options]
-                for part in parts:
-                    low, high = lines(list(part))
-                    words += ["--exchange", f"{names}:{low}-{high}"]
-                self._command([*words, "-o", f"{stem}.repaired{suffix}"])
+        for question in questions:
+            self._print(f"\nA question: {question['sentence']}", style="yellow")
+            for reading in question["readings"]:
+                self._print(f"If {reading['if']}:")
+                self._command(reading["command"])
 
     def ragged(self, lines, columns: list[str]) -> None:
         """Show lines that have another number of fields than the header."""
@@ -219,7 +202,8 @@ class Screen:
 
     def _command(self, words):
         # One line however narrow the screen is, so that it can be copied.
-        self._console.print(Text("  " + shown(shlex.join(words))), soft_wrap=True)
+        words = words if isinstance(words, str) else shlex.join(words)
+        self._console.print(Text("  " + shown(words)), soft_wrap=True)
 
 
 def _counted(n, thing):

@@ -1,7 +1,6 @@
 """``unpermute scan``, ``repair``, ``apply`` and ``audit``: read, call, write, show."""
 
 import io
-import re
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ import typer
 from unpermute.cli._errors import one_sentence
 from unpermute.cli._options import Choice, Learning, Reading, Vectors, given, split_names
 from unpermute.cli._progress_bars import draw_progress
+from unpermute.cli._questions import ask, read_answers
 from unpermute.cli._ragged import Ragged, mend
 from unpermute.cli._show import Screen, as_json
 from unpermute.files import (
@@ -100,12 +100,14 @@ def run_scan_or_repair(
             found = Found(source, result, _moves(source, result), mend(source, result, learning))
             lines = _lines_of(source)
             command_line = shlex.join(["unpermute", "repair", table, *words])
+            questions = ask(result.summary.get("questions") or [], table, words, lines)
             _write(files, outputs, found, command_line)
         if json:
             changes = _as_dicts(found.listed())
             written, ragged = outputs.paths(), [line.as_dict(source) for line in found.ragged]
             more = {"changes": changes, "written": written, "assumed": source.notes}
             more |= {"ragged_lines": ragged} if ragged else {}
+            more |= {"questions": questions} if questions else {}
             print(as_json(command, table, result, lines=lines, **more))
         else:
             screen = Screen(stderr=outputs.use_stdout)
@@ -116,8 +118,8 @@ def run_scan_or_repair(
                 n_mended = sum(line.accepted for line in found.ragged)
                 screen.repaired(result, table, outputs, lines, n_mended)
             screen.ragged(found.ragged, source.columns)
-            screen.asked(result, table, words, lines)
-    if fail_on_found and (result.summary["n_suspicious"] or found.ragged):
+            screen.asked(questions)
+    if fail_on_found and (result.summary["n_suspicious"] or found.ragged or questions):
         raise typer.Exit(1)
 
 
@@ -294,34 +296,10 @@ def _choice_options(source, choice):
         "columns": columns,
         "exclude": exclude,
         "as_text": as_text,
-        "exchange": _exchanges(choice.exchange, source),
+        "exchange": read_answers(choice.exchange, source),
         "blocks": choice.blocks,
         "groups": groups,
     }
-
-
-def _exchanges(texts, source):
-    """Exchanges that were named by lines of the file, as rows."""
-    if texts is None:
-        return None
-    lines = source.lines(source.frame_rows)
-    found = []
-    for text in texts:
-        match = re.fullmatch(r"(.+):(\d+)-(\d+)", text)
-        names = split_names([match[1]]) if match else None
-        if match is None or names is None or len(names) != 2:
-            raise TableError(
-                f"--exchange {text!r} must name two columns and two lines, as in a,b:100-200."
-            )
-        check_columns(names, source)
-        first, last = (
-            np.searchsorted(lines, int(match[2])),
-            np.searchsorted(lines, int(match[3]), side="right"),
-        )
-        if first >= last:
-            raise TableError(f"--exchange {text!r}: {source.name} has no records on these lines.")
-        found.append((*names, int(first), int(last) - 1))
-    return found
 
 
 def _lines_of(source):

@@ -1,9 +1,18 @@
 """Records with values under wrong columns: value models, joint model, search and decision."""
 
 from unpermute.records._bins import Bins
-from unpermute.records._causes import ANOTHER_ORDER, PERMUTED, RUN, SHIFTED, SWAPPED, name_causes
+from unpermute.records._causes import (
+    ANOTHER_ORDER,
+    PERMUTED,
+    RUN,
+    SCATTERED,
+    SHIFTED,
+    SWAPPED,
+    name_causes,
+)
 from unpermute.records._cells import Cells, number_cells
 from unpermute.records._dependence import Dependence
+from unpermute.records._divided import Division
 from unpermute.records._explain import explain
 from unpermute.records._joint import JointModel, Score
 from unpermute.records._model import RecordModel
@@ -20,10 +29,12 @@ __all__ = [
     "MODEL_PARTS",
     "PERMUTED",
     "RUN",
+    "SCATTERED",
     "SHIFTED",
     "SWAPPED",
     "Cells",
     "ColumnKind",
+    "Division",
     "KnownRecords",
     "RecordRepairs",
     "Score",

@@ -28,6 +28,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import ArpackError, eigsh
 from scipy.special import entr, expit
 
+from unpermute.records._causes import SCATTERED
 from unpermute.records._cells import DATE, MISSING, NUMBER, kinds_of
 from unpermute.records._pairs import bin_cells, log_shares
 from unpermute.records._text import prepare_texts
@@ -74,6 +75,8 @@ class Division:
     probability : ndarray of shape (n,)
         Of every row, to be one of the smaller side.
     """
+
+    cause = SCATTERED
 
     a: int
     b: int

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unpermute.records._causes import RUN
 from unpermute.records._pairs import (
     CLIP,
     best_segment,
@@ -25,7 +26,7 @@ from unpermute.records._pairs import (
     ratios,
 )
 
-__all__ = ["Run", "find_runs", "run_orders"]
+__all__ = ["Run", "find_runs"]
 
 # Fewest rows of a run, and of a table that is searched for one.
 _SHORTEST, _FEWEST = 6, 40
@@ -80,9 +81,11 @@ class Run:
         Evidence of all rows, for the exchange inside and against it outside.
     minority : bool
         Whether it is clear that these rows are the exchanged ones.
-    edges : ndarray of shape (n,)
-        Probability that every row of the table belongs to the run.
+    probability : ndarray of shape (n,)
+        Of every row of the table, to belong to the run.
     """
+
+    cause = RUN
 
     a: int
     b: int
@@ -91,17 +94,12 @@ class Run:
     share: float
     score: float
     minority: bool
-    edges: np.ndarray
+    probability: np.ndarray
 
-
-def run_orders(runs, n, p):
-    """Order of the cells of every record, and the probability that it is right in runs."""
-    orders, sure = np.tile(np.arange(p, dtype=np.int16), (n, 1)), np.ones(n)
-    for run in runs:
-        rows = np.arange(run.first, run.last + 1)
-        orders[rows, run.a], orders[rows, run.b] = orders[rows, run.b], orders[rows, run.a]
-        sure = np.minimum(sure, np.maximum(run.edges, 1 - run.edges))
-    return orders, sure
+    @property
+    def rows(self):
+        """All rows of the run."""
+        return np.arange(self.first, self.last + 1)
 
 
 def find_runs(cells):
@@ -358,6 +356,6 @@ def _as_minority(run, n):
     if share > 0.5 and at_edge:
         first, last = (last + 1, n - 1) if first == 0 else (0, first - 1)
         share = 1 - share
-    edges = run.edges if share == run.share else 1 - run.edges
+    inside = run.probability if share == run.share else 1 - run.probability
     minority = run.minority and share <= _MINORITY
-    return Run(run.a, run.b, first, last, share, run.score, minority, edges)
+    return Run(run.a, run.b, first, last, share, run.score, minority, inside)

@@ -16,6 +16,7 @@ from unpermute.records import (
     repair_records,
 )
 from unpermute.table._numbers import check_names, open_frame, read_numbers
+from unpermute.table._questions import describe_questions, places_of_answers
 from unpermute.table._result import Changes
 
 __all__ = ["Finding", "find_in_columns", "find_in_records"]
@@ -56,8 +57,7 @@ class Finding:
     model : object or None
         What was learned about records.
     questions : list of dict
-        Runs of rows in which two columns are exchanged, of which it cannot be told which side is
-        right.
+        Exchanges of two columns in many rows, of which it cannot be told which side is right.
     """
 
     names: list[str]
@@ -96,7 +96,7 @@ def find_in_records(frame, options, columns, exclude):
         cells, reference=_reference_cells(options, names), groups=groups, rank=options["rank"],
         max_moves=options["max_moves"], min_confidence=options["min_confidence"],
         random_state=options["random_state"], n_jobs=options["n_jobs"], known=known,
-        exchanges=_exchanges(options["exchange"], names, len(frame)),
+        exchanges=places_of_answers(options["exchange"], names, len(frame)),
     )  # fmt: skip
     notes = [f"Infinite values counted as missing: {n_infinite:,}."] if n_infinite else []
     repairs, unfit = _without_unfit(frame, names, repairs)
@@ -107,34 +107,9 @@ def find_in_records(frame, options, columns, exclude):
         np.zeros(len(frame), dtype=np.int64),
         _moved_fields(repairs, repairs.permutations, evidence),
         _moved_fields(repairs, _listed(repairs), evidence), _structure(repairs, groups),
-        repairs.trials, notes + unfit, repairs.known, _questions(repairs.questions, names),
+        repairs.trials, notes + unfit, repairs.known,
+        describe_questions(repairs.questions, frame, names),
     )  # fmt: skip
-
-
-def _exchanges(exchange, names, n_rows):
-    """Exchanges that a person has named, by place."""
-    places = []
-    for a, b, first, last in exchange or ():
-        for name in (a, b):
-            if name not in names:
-                raise ValueError(f"exchange names {name!r}, which is not a column that is judged.")
-        if not 0 <= first <= last < n_rows:
-            raise ValueError(f"exchange: rows {first} to {last} are not rows of the table.")
-        places.append((names.index(a), names.index(b), int(first), int(last)))
-    return places
-
-
-def _questions(runs, names):
-    """Runs of rows that a person has to decide about."""
-    return [
-        {
-            "columns": [names[run.a], names[run.b]],
-            "first_row": run.first,
-            "last_row": run.last,
-            "share": float(run.share),
-        }
-        for run in runs
-    ]
 
 
 def _reference_cells(options, names):

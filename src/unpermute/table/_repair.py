@@ -55,9 +55,10 @@ def scan(
         Threads; the result does not depend on it.
     model : object, default=None
         ``TableResult.model`` of an earlier run, to be used instead of learning.
-    exchange : list of (str, str, int, int), default=None
-        Two columns that you know to be exchanged, from a first to a last row (from 0): the answer
-        to a question in ``summary["questions"]``.
+    exchange : list of tuple, default=None
+        The answer to a question in ``summary["questions"]``: two columns that are exchanged from a
+        first to a last row (from 0), as ``(a, b, first, last)``; or in all rows that are unlike
+        one, as ``(a, b, row)``.
 
     Returns
     -------
@@ -122,9 +123,10 @@ def repair(
         Threads; the result does not depend on it.
     model : object, default=None
         ``TableResult.model`` of an earlier run, to be used instead of learning.
-    exchange : list of (str, str, int, int), default=None
-        Two columns that you know to be exchanged, from a first to a last row (from 0): the answer
-        to a question in ``summary["questions"]``.
+    exchange : list of tuple, default=None
+        The answer to a question in ``summary["questions"]``: two columns that are exchanged from a
+        first to a last row (from 0), as ``(a, b, first, last)``; or in all rows that are unlike
+        one, as ``(a, b, row)``.
 
     Returns
     -------
@@ -266,7 +268,7 @@ def _summary(frame, found, options, *, by_row):
     for name in ("reference", "model"):
         settings[name] = None if options[name] is None else "given"
     return {
-        "sentence": _sentence(what, n_vectors, n_repaired, n_uncertain, n_cells, structure)
+        "sentence": _sentence(what, found, n_repaired, n_uncertain)
         if judged
         else f"The {n_vectors:,} {what}s were not judged. {structure.sentence}",
         "judged": judged,
@@ -288,33 +290,33 @@ def _summary(frame, found, options, *, by_row):
             "recoverability": float(structure.recoverability),
             "sentence": structure.sentence,
         },
-        "questions": [{**q, "sentence": _question(q)} for q in found.questions],
+        "questions": list(found.questions),
         "trials": dict(found.trials),
         "notes": list(found.notes),
         "settings": settings,
     }
 
 
-def _question(question):
-    a, b = question["columns"]
-    first, last, share = question["first_row"], question["last_row"], question["share"]
-    return (
-        f"{a} and {b} seem to be exchanged between row {first:,} and row {last:,} ({share:.0%} of"
-        " the table) compared with the other rows. It cannot be told which of the two is right, so"
-        " nothing was changed there."
-    )
-
-
-def _sentence(what, n_vectors, n_repaired, n_uncertain, n_cells, structure):
+def _sentence(what, found, n_repaired, n_uncertain):
+    n_vectors, n_cells, structure = len(found.status), len(found.changes), found.structure
     several = f"{n_vectors:,} {what}{'s' if n_vectors != 1 else ''}"
     n_found = n_repaired + n_uncertain
+    sentences = [_asked(found.questions)] if found.questions else []
     if n_found == 0:
-        found = f"Nothing looks shuffled in {several}."
+        sentences.append(
+            f"Nothing {'else ' if found.questions else ''}looks shuffled in {several}."
+        )
     else:
         places = "fields" if what == "record" else "rows"
-        found = (
+        sentences.append(
             f"{n_found:,} of {several} look{'s' if n_found == 1 else ''} shuffled: {n_repaired:,}"
             f" can be put back ({n_cells:,} cells move between {places}), {n_uncertain:,}"
             f" {'is' if n_uncertain == 1 else 'are'} too uncertain to change."
         )
-    return f"{found} {structure.sentence}" if structure.weak else found
+    return " ".join(sentences + ([structure.sentence] if structure.weak else []))
+
+
+def _asked(questions):
+    """Which columns seem to be exchanged in many rows."""
+    pairs = "; ".join(" and ".join(each["columns"]) for each in questions)
+    return f"Columns that seem to be exchanged in a part of the rows: {pairs}."
