@@ -337,6 +337,18 @@ def test_scattered_exchanges_of_amounts_are_a_question(rng):
     pd.testing.assert_frame_equal(repair(damaged, exchange=right).frame, clean)
 
 
+def test_parts_that_never_meet_are_no_question_at_half(rng):
+    # Within a country either reading is as likely, whatever the others say.
+    country = rng.integers(0, 5, 500)
+    frame = pd.DataFrame({"country": country, "town": 10 * (country + 1) + rng.integers(0, 4, 500),
+                          "n": rng.integers(0, 99, 500)}).astype(str)  # fmt: skip
+    frame["country"], frame["town"] = "C" + frame["country"], "T" + frame["town"]
+    rows = rng.permutation(500)
+    assert find_divisions(cells_of(swap(frame, rows[:250], "country", "town"))) == []
+    (found,) = find_divisions(cells_of(swap(frame, rows[:120], "country", "town")))
+    np.testing.assert_array_equal(found.rows, np.sort(rows[:120]))
+
+
 def mirrors(rng, n=500):
     """Columns that change places by nature."""
     teams = np.array([f"Team {letter}" for letter in "ABCDEFGHIJKLMNOP"])

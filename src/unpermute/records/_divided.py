@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackError, eigsh
 from scipy.special import entr, expit
 
@@ -41,6 +42,8 @@ _ROWS, _FEWEST, _MOST_COLUMNS, _LEAST = 4000, 60, 200, 0.08
 # Share of the entropy of w that the mixture must gain per row, log-likelihood in all, and share of
 # both that rows of the fit must gain: there independent columns look better than they are.
 _SEPARATED, _NEEDED, _PROMISING = 0.6, 12.0, 0.1
+# Share of the rows whose side must be known relative to that of the others.
+_ONE_PART = 0.95
 # Occurrences from which on a value is told apart from others of its pattern.
 _SEEN = 3
 # Largest share of one value on either side, and least effective number of values: columns of which
@@ -205,12 +208,31 @@ def _two_sorts(mixture, x, y, codes, size):
         counts = np.bincount(one, 1 - turned, size) + np.bincount(other, turned, size)
         if not _diverse(counts, _MANY_WORDS):
             return False
+    if not _one_answer(x, y, turned, size):
+        return False
     # Once more, judged by rows that the fit has not seen.
     gains, fold = np.zeros(len(x)), np.arange(len(x)) % _FOLDS
     for k in range(_FOLDS):
         learned = _fit(x[fold != k], y[fold != k], size)
         gains[fold == k] = learned.gain(x[fold == k], y[fold == k])
     return np.mean(gains) >= needed
+
+
+def _one_answer(x, y, turned, size):
+    """Whether the sides of values that never meet are known relative to each other.
+
+    Towns of different countries never meet, for instance. Each such part must have its smaller side
+    where the whole has, or nearly all rows must be in one part.
+    """
+    pairs = csr_array((np.ones(len(x)), (x, y)), shape=(size, size))
+    parts = connected_components(pairs, directed=False)[1][x]
+    rows = np.bincount(parts)
+    if rows.max() >= _ONE_PART * len(x):
+        return True
+    share = np.bincount(parts, turned) / np.maximum(rows, 1)
+    share = share if turned.mean() <= 0.5 else 1 - share
+    clear = share + _ERRORS * np.sqrt(0.25 / np.maximum(rows, 1)) <= 0.5
+    return np.sum(rows[clear]) >= _ONE_PART * len(x)
 
 
 def _bins(words, codes):
