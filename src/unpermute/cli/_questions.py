@@ -86,8 +86,8 @@ def read_answers(texts, source):
     found = []
     for text in texts:
         match = re.fullmatch(r"(.+):(unlike-)?(\d+)(?:-(\d+))?", text)
-        names = split_names([match[1]]) if match else None
-        if match is None or len(names or []) != 2 or bool(match[2]) == bool(match[4]):
+        names = (split_names([match[1]]) or []) if match else []
+        if match is None or len(names) != 2 or bool(match[2]) == bool(match[4]):
             raise TableError(
                 f"--exchange {text!r} must name two columns and two lines, as in a,b:100-200, or"
                 " two columns and a line in which they are right, as in a,b:unlike-7."

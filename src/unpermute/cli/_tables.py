@@ -20,8 +20,8 @@ from unpermute.files import (
     CHANGE_COLUMNS,
     NA_TEXTS,
     STDOUT,
+    Changes,
     CsvStyle,
-    Moves,
     OutputFiles,
     SourceTable,
     TableError,
@@ -97,7 +97,8 @@ def run_scan_or_repair(
         inputs = [table, choice.reference, model]
         with outputs.planned(force=force, inputs=inputs, json=json) as files:
             source, result = _search(command, table, reading, choice, learning, model)
-            found = Found(source, result, _moves(source, result), mend(source, result, learning))
+            changes = result.moves.in_file(source)
+            found = Found(source, result, changes, mend(source, result, learning))
             lines = _lines_of(source)
             command_line = shlex.join(["unpermute", "repair", table, *words])
             questions = ask(result.summary.get("questions") or [], table, words, lines)
@@ -213,20 +214,20 @@ class Found:
 
     source: SourceTable
     result: Any
-    moves: Any
+    changes: Changes
     ragged: list[Ragged]
 
-    def accepted(self) -> Moves:
+    def accepted(self) -> Changes:
         """Return what is to be done."""
-        places = (part[self.moves.accept] for part in self.moves.places())
         edits = tuple(line.edit for line in self.ragged if line.edit is not None and line.accepted)
-        return Moves(*places, edits=edits)
+        return replace(self.changes.accepted(), edits=edits)
 
     def listed(self) -> Iterator[tuple]:
         """Yield everything that is proposed, as lines of a list of changes."""
         mended = [line.proposal() for line in self.ragged if line.edit is not None]
+        ids = self.result.proposals["id"].to_list()
         return chain(
-            _listed(self.source, self.moves, self.result), listed_edits(self.source, mended)
+            listed_changes(self.source, self.changes, ids), listed_edits(self.source, mended)
         )
 
 
@@ -309,28 +310,6 @@ def _lines_of(source):
 
 def _present(names):
     return [name for name in names if name is not None]
-
-
-def _moves(source, result):
-    """The proposals of a result, with columns as they are numbered in the file."""
-    places = {name: place for place, name in enumerate(source.columns)}
-    number = np.array([places[name] for name in result.summary["columns"]], dtype=np.int64)
-    moves, rows = result.moves, source.frame_rows
-    return replace(
-        moves,
-        rows=rows[moves.rows],
-        columns=number[moves.columns],
-        from_rows=rows[moves.from_rows],
-        from_columns=number[moves.from_columns],
-    )
-
-
-def _listed(source, moves, result):
-    names = ("id", "moved_from", "accept", "damaged", "confidence", "cause", "evidence")
-    notes = {name: result.proposals[name].to_list() for name in names}
-    if result.summary["vectors"] == "columns":
-        notes["moved_from"] = moves.from_rows.tolist()
-    return listed_changes(source, moves, notes)
 
 
 def _as_dicts(changes):

@@ -141,7 +141,7 @@ def divide_pair(cells, a, b, *, told=False):
     used = np.all(kinds != MISSING, axis=1)
     compared = max((np.all(kinds == kind, axis=1) for kind in (NUMBER, DATE)), key=np.sum)
     if np.sum(compared) >= max(_COMPARED * np.sum(used), 1):
-        odds = _by_difference(*pair.values.T, compared, told=told)
+        odds = _by_difference(pair.values, compared, told=told)
     else:
         odds = _by_values(pair, used, told=told)
     if odds is None:
@@ -166,8 +166,9 @@ def _candidates(cells):
     return [(int(a[k]), int(b[k])) for k in order if common[a[k], b[k]] >= _LEAST]
 
 
-def _by_difference(x, y, rows, *, told):
+def _by_difference(values, rows, *, told):
     """Log-odds of every row, by which of two numbers is larger; None if that divides nothing."""
+    x, y = values.T
     # The sign is sure, but for rows that are odd anyway.
     odds = np.where(rows, _SURE * np.sign(x - y), 0.0)
     if told:
@@ -289,7 +290,8 @@ def _expectation_maximisation(x, y, turned, pooled, marginals):
         f = np.bincount(x, 1 - turned, size) + np.bincount(y, turned, size)
         g = np.bincount(y, 1 - turned, size) + np.bincount(x, turned, size)
         share = float(np.clip(turned.mean(), 1e-6, 1 - 1e-6))
-        mixture = _Mixture(_log_shares(f, pooled), _log_shares(g, pooled), *marginals, share)
+        first, second = marginals
+        mixture = _Mixture(_log_shares(f, pooled), _log_shares(g, pooled), first, second, share)
         gain = mixture.gain(x, y)
         if gain - last < _SETTLED:
             break

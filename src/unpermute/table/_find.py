@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from unpermute.columns import Structure, repair_columns
-from unpermute.files import cell_texts, unfit_moves
+from unpermute.files import Changes, cell_texts, unfit_moves
 from unpermute.records import (
     ColumnKind,
     RecordRepairs,
@@ -17,7 +17,6 @@ from unpermute.records import (
 )
 from unpermute.table._numbers import check_names, open_frame, read_numbers
 from unpermute.table._questions import describe_questions, places_of_answers
-from unpermute.table._result import Changes
 
 __all__ = ["Finding", "find_in_columns", "find_in_records"]
 
@@ -44,10 +43,8 @@ class Finding:
         Of every record or column.
     subspace : ndarray of int
         Label of every column; 0 for records.
-    changes : Changes
-        Cells to move.
     proposals : Changes
-        The same and those of uncertain records, which do not move.
+        Cells to move, and those of uncertain records, which do not move.
     structure : Structure
         How much can be put back.
     trials : dict
@@ -69,7 +66,6 @@ class Finding:
     cause: np.ndarray
     evidence: np.ndarray
     subspace: np.ndarray
-    changes: Changes
     proposals: Changes
     structure: Structure
     trials: dict = field(default_factory=dict)
@@ -105,8 +101,7 @@ def find_in_records(frame, options, columns, exclude):
         names, kinds + _left_out(frame, wanted, options), _clipped(repairs.score), repairs.damaged,
         repairs.confidence, repairs.status, repairs.cause, evidence,
         np.zeros(len(frame), dtype=np.int64),
-        _moved_fields(repairs, repairs.permutations, evidence),
-        _moved_fields(repairs, _listed(repairs), evidence), _structure(repairs, groups),
+        _moved_fields(repairs, names, evidence), _structure(repairs, groups),
         repairs.trials, notes + unfit, repairs.known,
         describe_questions(repairs.questions, frame, names),
     )  # fmt: skip
@@ -139,24 +134,20 @@ def _clipped(score):
     return np.clip(score, -_HIGHEST, _HIGHEST)
 
 
-def _listed(repairs):
-    """Permutations of suspicious records, also of those that are left alone."""
-    identity = np.arange(repairs.proposals.shape[1], dtype=repairs.proposals.dtype)
-    return np.where((repairs.status != "clean")[:, None], repairs.proposals, identity)
-
-
-def _moved_fields(repairs, permutations, evidence):
-    row, column = np.nonzero(permutations != np.arange(permutations.shape[1]))
+def _moved_fields(repairs, names, evidence):
+    """Cells that move in suspicious records, also in those that are left alone."""
+    moved = repairs.proposals != np.arange(len(names))
+    row, column = np.nonzero(moved & (repairs.status != "clean")[:, None])
     return Changes(
-        row, column, row, permutations[row, column].astype(np.int64), repairs.confidence[row],
-        repairs.cause[row], repairs.damaged[row], repairs.status[row] == "recovered",
-        evidence[row],
+        row, column, row, repairs.proposals[row, column].astype(np.int64), repairs.confidence[row],
+        repairs.damaged[row], repairs.status[row] == "recovered", repairs.cause[row], evidence[row],
+        names=names,
     )  # fmt: skip
 
 
 def _without_unfit(frame, names, repairs):
     """Leave records alone in which a value does not fit the type of its new column."""
-    moves = _moved_fields(repairs, repairs.permutations, np.full(len(frame), "", dtype=object))
+    moves = _moved_fields(repairs, names, np.full(len(frame), "", dtype=object)).accepted()
     unfit = unfit_moves(frame, names, moves)
     if not unfit.any():
         return repairs, []
@@ -218,11 +209,11 @@ def find_in_columns(frame, options, columns, exclude):
     )  # fmt: skip
     column, row = np.nonzero(repairs.permutations != np.arange(len(frame)))
     damaged = np.where(repairs.status == "clean", 1 - repairs.confidence, repairs.confidence)
-    evidence = np.full(len(column), "", dtype=object)
-    changes = Changes(
+    proposals = Changes(
         row, column, repairs.permutations[column, row], column,
-        repairs.entry_confidence[column, row], repairs.cause[column], damaged[column],
-        np.ones(len(row), dtype=bool), evidence,
+        repairs.entry_confidence[column, row], damaged[column], np.ones(len(row), dtype=bool),
+        repairs.cause[column], np.full(len(row), "", dtype=object), names=table.names,
+        within_rows=False,
     ).by_row()  # fmt: skip
     kinds = [
         ColumnKind(name, "number") if name in table.names else ColumnKind(name, "", "no numbers")
@@ -230,7 +221,7 @@ def find_in_columns(frame, options, columns, exclude):
     ]
     return Finding(
         table.names, kinds, _clipped(repairs.score), damaged, repairs.confidence, repairs.status,
-        repairs.cause, np.full(len(damaged), "", dtype=object), repairs.labels, changes, changes,
+        repairs.cause, np.full(len(damaged), "", dtype=object), repairs.labels, proposals,
         repairs.structure, {}, table.notes, None,
     )  # fmt: skip
 

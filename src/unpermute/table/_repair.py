@@ -214,16 +214,17 @@ def _run(frame, change, **options):
         columns = _columns_of_model(options["model"], columns, frame)
     found = (find_in_records if by_row else find_in_columns)(frame, options, columns, exclude)
     ids = _ids(frame, options["id"])
-    repaired = move_cells(frame, found.names, found.changes) if change else frame
+    changes = found.proposals.accepted()
+    repaired = move_cells(frame, changes.names, changes) if change else frame
     summary = _summary(frame, found, options, by_row=by_row)
     summary["seconds"] = time.perf_counter() - start
     return TableResult(
         repaired.to_native(),
-        changes_frame(frame, found.names, found.changes, ids, by_row=by_row),
+        changes_frame(frame, changes, ids),
         vectors_frame(frame, found, ids, by_row=by_row),
         summary,
         None if found.model is None else TableModel(found.names, found.model),
-        changes_frame(frame, found.names, found.proposals, ids, by_row=by_row),
+        changes_frame(frame, found.proposals, ids),
         found.damaged,
         found.confidence,
         found.proposals,
@@ -257,7 +258,7 @@ def _ids(frame, name):
 def _summary(frame, found, options, *, by_row):
     n_repaired = int(np.sum(found.status == "recovered"))
     n_uncertain = int(np.sum(found.status == "uncertain"))
-    n_cells, n_vectors = len(found.changes), len(found.status)
+    changes, n_vectors = found.proposals.accepted(), len(found.status)
     what = "record" if by_row else "column"
     structure, judged = found.structure, not by_row or found.model is not None
     settings = {
@@ -274,7 +275,7 @@ def _summary(frame, found, options, *, by_row):
         "judged": judged,
         "vectors": options["vectors"],
         "n_rows": len(frame),
-        "columns": list(found.names),
+        "columns": list(changes.names),
         "judged_columns": [
             {"column": kind.name, "kind": kind.kind or None, "not_judged": kind.reason or None}
             for kind in found.kinds
@@ -283,8 +284,8 @@ def _summary(frame, found, options, *, by_row):
         "n_suspicious": n_repaired + n_uncertain,
         "n_repaired": n_repaired,
         "n_uncertain": n_uncertain,
-        "n_moved_cells": n_cells,
-        "expected_wrong_cells": float(np.sum(1 - found.changes.confidence)),
+        "n_moved_cells": len(changes),
+        "expected_wrong_cells": float(np.sum(1 - changes.confidence)),
         "structure": {
             "weak": bool(structure.weak),
             "recoverability": float(structure.recoverability),
@@ -298,7 +299,8 @@ def _summary(frame, found, options, *, by_row):
 
 
 def _sentence(what, found, n_repaired, n_uncertain):
-    n_vectors, n_cells, structure = len(found.status), len(found.changes), found.structure
+    n_vectors, structure = len(found.status), found.structure
+    n_cells = int(np.sum(found.proposals.accept))
     several = f"{n_vectors:,} {what}{'s' if n_vectors != 1 else ''}"
     n_found = n_repaired + n_uncertain
     sentences = [_asked(found.questions)] if found.questions else []
