@@ -21,6 +21,7 @@ from unpermute.records._read import ColumnKind, describe_columns, read_cells
 from unpermute.records._repair import KnownRecords, RecordRepairs, learn_records, repair_records
 from unpermute.records._score import score_records
 from unpermute.records._smooth import Smooth, fit_smooth
+from unpermute.records._tails import shift_whole_tails
 from unpermute.records._text import TextModel
 from unpermute.records._values import ValueModel
 
@@ -47,6 +48,7 @@ __all__ = [
     "read_cells",
     "repair_records",
     "score_records",
+    "shift_whole_tails",
 ]
 
 # What a learned model consists of: the classes that a model in a file may hold.

@@ -8,12 +8,14 @@ import numpy as np
 from unpermute.columns import Structure, repair_columns
 from unpermute.files import Changes, cell_texts, unfit_moves
 from unpermute.records import (
+    SHIFTED,
     ColumnKind,
     RecordRepairs,
     describe_columns,
     explain,
     read_cells,
     repair_records,
+    shift_whole_tails,
 )
 from unpermute.table._numbers import check_names, open_frame, read_numbers
 from unpermute.table._questions import describe_questions, places_of_answers
@@ -95,13 +97,14 @@ def find_in_records(frame, options, columns, exclude):
         exchanges=places_of_answers(options["exchange"], names, len(frame)),
     )  # fmt: skip
     notes = [f"Infinite values counted as missing: {n_infinite:,}."] if n_infinite else []
-    repairs, unfit = _without_unfit(frame, names, repairs)
     evidence = _evidence(frame, names, cells, repairs)
+    repairs, moved = _over_all_columns(frame, names, repairs)
+    repairs, unfit = _without_unfit(frame, moved, repairs)
     return Finding(
         names, kinds + _left_out(frame, wanted, options), _clipped(repairs.score), repairs.damaged,
         repairs.confidence, repairs.status, repairs.cause, evidence,
         np.zeros(len(frame), dtype=np.int64),
-        _moved_fields(repairs, names, evidence), _structure(repairs, groups),
+        _moved_fields(repairs, moved, evidence), _structure(repairs, groups),
         repairs.trials, notes + unfit, repairs.known,
         describe_questions(repairs.questions, frame, names),
     )  # fmt: skip
@@ -143,6 +146,16 @@ def _moved_fields(repairs, names, evidence):
         repairs.damaged[row], repairs.status[row] == "recovered", repairs.cause[row], evidence[row],
         names=names,
     )  # fmt: skip
+
+
+def _over_all_columns(frame, names, repairs):
+    """Let shifted tails pass through columns that are not judged; returns the columns as well."""
+    every = list(frame.columns)
+    places = [every.index(name) for name in names]
+    shifted = np.any((repairs.cause == SHIFTED) & (repairs.status != "clean"))
+    if not shifted or len(names) == len(every) or places != sorted(places):
+        return repairs, names
+    return shift_whole_tails(repairs, read_cells(frame, every)[0], places), every
 
 
 def _without_unfit(frame, names, repairs):
