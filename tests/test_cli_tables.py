@@ -253,6 +253,21 @@ def test_an_exchange_that_cannot_be_meant_is_refused(tmp_path, text, said):
     assert said in " ".join(result.output.split())
 
 
+def test_the_kind_of_a_column_can_be_given(table):
+    said = " ".join(_run("scan", table, "--kind", "a=text,b=category", "--kind", "c=ignore").stdout
+                    .split())  # fmt: skip
+    assert "number (d, e, f)" in said
+    assert "text (a)" in said
+    assert "category (b)" in said
+    assert "c (it is to be ignored)" in said
+    for text, message in (("a", "must name a column and one of number, date"),
+                          ("a=colour", "must name a column and one of number, date"),
+                          ("z=text", "'z'")):  # fmt: skip
+        refused = _run("scan", table, "--kind", text)
+        assert refused.exit_code == 2
+        assert message in " ".join(refused.output.split())
+
+
 def test_scan_says_which_columns_were_judged_and_why_not(table):
     said = " ".join(_run("scan", table, "--id", "id").stdout.split())
     assert "Columns judged as number (a, b, c, d, e, f)." in said

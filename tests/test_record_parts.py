@@ -30,7 +30,7 @@ from unpermute.records._runs import find_runs
 from unpermute.records._smooth import fit_smooth
 from unpermute.records._text import fit_texts, kneser_ney, prepare_texts
 from unpermute.records._trials import damage_orders
-from unpermute.table import learn, repair, scan
+from unpermute.table import TableModel, learn, repair, scan
 
 NAMES = ["Ada", "Bo", "Cleo", "Dan", "Eve", "Finn", "Gil", "Hal"]
 PLACES = ["Xanten", "Ypern", "Zadar", "Wismar", "Vigo", "Ulm", "Turin", "Split"]
@@ -107,9 +107,40 @@ def test_every_cell_is_read_alone():
     cells = cells_of(frame)
     assert kinds_of(cells.classes[:, 0]).tolist() == [NUMBER, TEXT, MISSING, DATE]
     assert kinds_of(cells.classes[:, 1]).tolist() == [NUMBER, MISSING, NUMBER, NUMBER]
-    assert kinds_of(cells_of(frame, as_text=["a"]).classes[:, 0]).tolist() == [TEXT] * 2 + [
-        MISSING, TEXT,
-    ]  # fmt: skip
+    for kind in ("text", "category", "identifier"):
+        read = cells_of(frame, kinds={"a": kind, "b": kind})
+        assert kinds_of(read.classes[:, 0]).tolist() == [TEXT, TEXT, MISSING, TEXT]
+        assert kinds_of(read.classes[:, 1]).tolist() == [TEXT, MISSING, TEXT, TEXT]
+
+
+def test_a_column_holds_what_it_is_said_to_hold():
+    frame = pl.DataFrame({"a": ["007", "12", "0.5"], "b": ["20240229", "3 Mar 2024", "x"]})
+    plain = cells_of(frame)
+    assert kinds_of(plain.classes).T.tolist() == [[TEXT, NUMBER, NUMBER], [NUMBER, TEXT, TEXT]]
+    said = cells_of(frame, kinds={"a": "number", "b": "date"})
+    assert kinds_of(said.classes).T.tolist() == [[NUMBER] * 3, [DATE, DATE, TEXT]]
+    assert said.values[:, 0].tolist() == [7.0, 12.0, 0.5]
+    assert said.values[1, 1] - said.values[0, 1] == 3
+    whole, written = (cells_of(pl.DataFrame({"a": part}), kinds={"a": "category"})
+                      for part in ([3.0, 4.0], ["3", "4.0"]))  # fmt: skip
+    assert whole.text_list == written.text_list == ["3", "4"]
+
+
+def test_given_kinds_are_shown_kept_and_used(rng, tmp_path):
+    frame = people(rng).assign(level=rng.integers(1, 4, 400).astype(str))
+    given = {"level": "category", "age": "ignore", "code": "text"}
+    result = scan(frame, kinds=given)
+    shown = {each["column"]: each for each in result.summary["judged_columns"]}
+    assert (shown["level"]["kind"], shown["code"]["kind"]) == ("category", "text")
+    assert shown["age"]["kind"] is None
+    assert shown["age"]["not_judged"] == "it is to be ignored"
+    result.model.save(tmp_path / "kept.model")
+    kept = TableModel.load(tmp_path / "kept.model")
+    assert kept.kinds == {"level": "category", "code": "text"}
+    # The model reads another table as its own.
+    few = swap(frame.iloc[:30].reset_index(drop=True), [4], "level", "name")
+    again = kept.repair(few)
+    assert again.summary["settings"]["kinds"] == kept.kinds
 
 
 def test_columns_are_described(rng):

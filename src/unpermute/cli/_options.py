@@ -160,12 +160,13 @@ class Choice:
         list[str] | None,
         _option(panel=_CHOICE, metavar="A,B", help="Columns to leave out."),
     ] = None
-    as_text: Annotated[
+    kind: Annotated[
         list[str] | None,
         _option(
             panel=_CHOICE,
-            metavar="A,B",
-            help="For rows: columns of text that look like numbers or dates.",
+            metavar="COL=KIND",
+            help="For rows: what a column holds: number, date, category, text, identifier, or"
+            " ignore (default: recognised).",
         ),
     ] = None
     exchange: Annotated[

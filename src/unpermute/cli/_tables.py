@@ -282,7 +282,7 @@ def _format(reading):
 
 def _choice_options(source, choice):
     columns, exclude = split_names(choice.columns), split_names(choice.exclude)
-    as_text = split_names(choice.as_text)
+    kinds = _kinds(choice.kind)
     groups: str | list | None = choice.groups
     names = _present([choice.id, choice.blocks])
     if groups is not None and choice.vectors is Vectors.rows:
@@ -290,17 +290,35 @@ def _choice_options(source, choice):
     elif groups is not None and groups != "auto":
         groups = [split_names([part]) for part in choice.groups.split(";")]
         names = [*names, *(name for part in groups for name in part)]
-    check_columns([*names, *(columns or []), *(exclude or []), *(as_text or [])], source)
+    check_columns([*names, *(columns or []), *(exclude or []), *(kinds or {})], source)
     return {
         "vectors": choice.vectors.value,
         "id": choice.id,
         "columns": columns,
         "exclude": exclude,
-        "as_text": as_text,
+        "kinds": kinds,
         "exchange": read_answers(choice.exchange, source),
         "blocks": choice.blocks,
         "groups": groups,
     }
+
+
+def _kinds(texts):
+    """What columns are said to hold, by name."""
+    from unpermute.records import KINDS
+
+    if texts is None:
+        return None
+    kinds = {}
+    for text in split_names(texts) or []:
+        name, equals, kind = text.rpartition("=")
+        if not equals or kind not in KINDS:
+            raise TableError(
+                f"--kind {text!r} must name a column and one of {', '.join(KINDS)}, as in"
+                " code=text."
+            )
+        kinds[name] = kind
+    return kinds
 
 
 def _lines_of(source):

@@ -17,7 +17,7 @@ from unpermute.records._explain import explain
 from unpermute.records._joint import JointModel, Score
 from unpermute.records._model import RecordModel
 from unpermute.records._prior import MovePrior
-from unpermute.records._read import ColumnKind, describe_columns, read_cells
+from unpermute.records._read import KINDS, ColumnKind, describe_columns, read_cells
 from unpermute.records._repair import KnownRecords, RecordRepairs, learn_records, repair_records
 from unpermute.records._score import score_records
 from unpermute.records._smooth import Smooth, fit_smooth
@@ -27,6 +27,7 @@ from unpermute.records._values import ValueModel
 
 __all__ = [
     "ANOTHER_ORDER",
+    "KINDS",
     "MODEL_PARTS",
     "PERMUTED",
     "RUN",

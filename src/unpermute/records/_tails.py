@@ -20,7 +20,7 @@ __all__ = ["shift_whole_tails"]
 _CLEARLY = 5.0
 
 
-def shift_whole_tails(repairs, cells, judged):
+def shift_whole_tails(repairs, cells, judged, min_confidence):
     """Return the repairs over all columns of a table, with tails shifted as a whole.
 
     Parameters
@@ -31,6 +31,8 @@ def shift_whole_tails(repairs, cells, judged):
         All columns.
     judged : list of int
         Places of the judged columns among all, ascending.
+    min_confidence : float
+        Least confidence with which a record is changed.
 
     Returns
     -------
@@ -55,7 +57,8 @@ def shift_whole_tails(repairs, cells, judged):
             proposals[r] = orders[best]
             permutations[r] = orders[best] if status[r] == "recovered" else places
         confidence[r] *= expit(abs(gain))
-        if abs(gain) < _CLEARLY and status[r] == "recovered":
+        unclear = abs(gain) < _CLEARLY or confidence[r] < min_confidence
+        if unclear and status[r] == "recovered":
             status[r], permutations[r] = "uncertain", places
     return replace(
         repairs, permutations=permutations, proposals=proposals, status=status,

@@ -79,9 +79,8 @@ class Finding:
 def find_in_records(frame, options, columns, exclude):
     """Find values under wrong columns."""
     wanted = [name for name in (columns or frame.columns) if name not in exclude]
-    as_text = options["as_text"] or ()
-    cells, n_infinite = read_cells(frame, wanted, as_text=as_text)
-    kinds = describe_columns(cells, wanted)
+    cells, n_infinite = read_cells(frame, wanted, options["kinds"])
+    kinds = describe_columns(cells, wanted, options["kinds"])
     known = None if options["model"] is None else options["model"].known
     used = [j for j, kind in enumerate(kinds) if kind.kind or known is not None]
     names = [wanted[j] for j in used]
@@ -98,7 +97,7 @@ def find_in_records(frame, options, columns, exclude):
     )  # fmt: skip
     notes = [f"Infinite values counted as missing: {n_infinite:,}."] if n_infinite else []
     evidence = _evidence(frame, names, cells, repairs)
-    repairs, moved = _over_all_columns(frame, names, repairs)
+    repairs, moved = _over_all_columns(frame, names, repairs, options)
     repairs, unfit = _without_unfit(frame, moved, repairs)
     return Finding(
         names, kinds + _left_out(frame, wanted, options), _clipped(repairs.score), repairs.damaged,
@@ -115,7 +114,7 @@ def _reference_cells(options, names):
         return None
     other = open_frame(options["reference"], "reference")
     check_names(names, other, "reference")
-    return read_cells(other, names, as_text=options["as_text"] or ())[0]
+    return read_cells(other, names, options["kinds"])[0]
 
 
 def _left_out(frame, wanted, options):
@@ -128,6 +127,8 @@ def _left_out(frame, wanted, options):
         for option, why in (("id", "it names the records"), ("groups", "it names the source")):
             if name == options[option]:
                 reason = why
+        if (options["kinds"] or {}).get(name) == "ignore":
+            reason = "it is to be ignored"
         found.append(ColumnKind(name, "", reason))
     return found
 
@@ -148,14 +149,15 @@ def _moved_fields(repairs, names, evidence):
     )  # fmt: skip
 
 
-def _over_all_columns(frame, names, repairs):
+def _over_all_columns(frame, names, repairs, options):
     """Let shifted tails pass through columns that are not judged; returns the columns as well."""
     every = list(frame.columns)
     places = [every.index(name) for name in names]
     shifted = np.any((repairs.cause == SHIFTED) & (repairs.status != "clean"))
     if not shifted or len(names) == len(every) or places != sorted(places):
         return repairs, names
-    return shift_whole_tails(repairs, read_cells(frame, every)[0], places), every
+    cells = read_cells(frame, every, options["kinds"])[0]
+    return shift_whole_tails(repairs, cells, places, options["min_confidence"]), every
 
 
 def _without_unfit(frame, names, repairs):

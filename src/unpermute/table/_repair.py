@@ -16,7 +16,7 @@ __all__ = ["learn", "repair", "scan"]
 
 
 def scan(
-    frame, *, vectors="rows", id=None, columns=None, exclude=None, as_text=None, blocks=None,
+    frame, *, vectors="rows", id=None, columns=None, exclude=None, kinds=None, blocks=None,
     groups=None, reference=None, n_subspaces=None, rank=None, min_confidence=0.95, max_moves=None,
     random_state=0, n_jobs=None, model=None, exchange=None,
 ):  # fmt: skip
@@ -33,8 +33,9 @@ def scan(
         Column that names the records. None: pandas' index, or the number of the row.
     columns, exclude : list of str, default=None
         Columns to use, or not to use.
-    as_text : list of str, default=None
-        Columns whose cells are texts even if they look like numbers or dates.
+    kinds : dict of str to str, default=None
+        What columns hold, where that is not recognised: "number", "date", "category", "text",
+        "identifier", or "ignore" to leave a column out.
     blocks : str, default=None
         Column within whose values rows moved (``vectors="columns"``).
     groups : str or list of lists of str, default=None
@@ -76,7 +77,7 @@ def scan(
     [[5, 'recovered', 'two fields swapped']]
     """
     return _run(
-        frame, False, vectors=vectors, id=id, columns=columns, exclude=exclude, as_text=as_text,
+        frame, False, vectors=vectors, id=id, columns=columns, exclude=exclude, kinds=kinds,
         blocks=blocks, groups=groups, reference=reference, n_subspaces=n_subspaces, rank=rank,
         min_confidence=min_confidence, max_moves=max_moves, random_state=random_state,
         n_jobs=n_jobs, model=model, exchange=exchange,
@@ -84,7 +85,7 @@ def scan(
 
 
 def repair(
-    frame, *, vectors="rows", id=None, columns=None, exclude=None, as_text=None, blocks=None,
+    frame, *, vectors="rows", id=None, columns=None, exclude=None, kinds=None, blocks=None,
     groups=None, reference=None, n_subspaces=None, rank=None, min_confidence=0.95, max_moves=None,
     random_state=0, n_jobs=None, model=None, exchange=None,
 ):  # fmt: skip
@@ -101,8 +102,9 @@ def repair(
         Column that names the records. None: pandas' index, or the number of the row.
     columns, exclude : list of str, default=None
         Columns to use, or not to use.
-    as_text : list of str, default=None
-        Columns whose cells are texts even if they look like numbers or dates.
+    kinds : dict of str to str, default=None
+        What columns hold, where that is not recognised: "number", "date", "category", "text",
+        "identifier", or "ignore" to leave a column out.
     blocks : str, default=None
         Column within whose values rows moved (``vectors="columns"``).
     groups : str or list of lists of str, default=None
@@ -148,16 +150,14 @@ def repair(
     [[5, 'alcohol', '112.0', '14.2'], [5, 'magnesium', '14.2', '112.0']]
     """
     return _run(
-        frame, True, vectors=vectors, id=id, columns=columns, exclude=exclude, as_text=as_text,
+        frame, True, vectors=vectors, id=id, columns=columns, exclude=exclude, kinds=kinds,
         blocks=blocks, groups=groups, reference=reference, n_subspaces=n_subspaces, rank=rank,
         min_confidence=min_confidence, max_moves=max_moves, random_state=random_state,
         n_jobs=n_jobs, model=model, exchange=exchange,
     )  # fmt: skip
 
 
-def learn(
-    frame, *, columns=None, exclude=None, as_text=None, rank=None, random_state=0, n_jobs=None
-):
+def learn(frame, *, columns=None, exclude=None, kinds=None, rank=None, random_state=0, n_jobs=None):
     """Learn what the records of a clean table look like, to judge other tables by it.
 
     Parameters
@@ -166,8 +166,9 @@ def learn(
         The table; a few damaged records do no harm.
     columns, exclude : list of str, default=None
         Columns to use, or not to use.
-    as_text : list of str, default=None
-        Columns whose cells are texts even if they look like numbers or dates.
+    kinds : dict of str to str, default=None
+        What columns hold, where that is not recognised: "number", "date", "category", "text",
+        "identifier", or "ignore" to leave a column out.
     rank : int, default=None
         Number of latent factors; None: no limit.
     random_state : int, default=0
@@ -191,7 +192,7 @@ def learn(
     ['14.2', '112.0']
     """
     result = scan(
-        frame, columns=columns, exclude=exclude, as_text=as_text, rank=rank,
+        frame, columns=columns, exclude=exclude, kinds=kinds, rank=rank,
         random_state=random_state, n_jobs=n_jobs,
     )  # fmt: skip
     if result.model is None:
@@ -203,12 +204,16 @@ def _run(frame, change, **options):
     """Read, find, move, list."""
     start = time.perf_counter()
     frame = open_frame(frame)
-    for name in ("columns", "exclude", "as_text"):
+    for name in ("columns", "exclude"):
         options[name] = listed_names(options[name], name)
+    if options["kinds"] is None and isinstance(options["model"], TableModel):
+        options["kinds"] = options["model"].kinds
     check_options(options, frame)
     by_row = options["vectors"] == "rows"
     named = [options["id"], options["blocks"], options["groups"] if by_row else None]
+    ignored = [name for name, kind in (options["kinds"] or {}).items() if kind == "ignore"]
     exclude = [*(options["exclude"] or []), *(name for name in named if isinstance(name, str))]
+    exclude += ignored
     columns = options["columns"]
     if options["model"] is not None:
         columns = _columns_of_model(options["model"], columns, frame)
@@ -223,12 +228,18 @@ def _run(frame, change, **options):
         changes_frame(frame, changes, ids),
         vectors_frame(frame, found, ids, by_row=by_row),
         summary,
-        None if found.model is None else TableModel(found.names, found.model),
+        None
+        if found.model is None
+        else TableModel(found.names, found.model, _kinds_of(found.names, options["kinds"])),
         changes_frame(frame, found.proposals, ids),
         found.damaged,
         found.confidence,
         found.proposals,
     )
+
+
+def _kinds_of(names, kinds):
+    return {name: kind for name, kind in (kinds or {}).items() if name in names}
 
 
 def _columns_of_model(model, columns, frame):
