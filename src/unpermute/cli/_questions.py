@@ -46,7 +46,8 @@ def _asked(question, table, options, lines):
     else:
         low, high = lines([question["first_row"], question["last_row"]])
         where = f"between line {low:,} and line {high:,} ({share:.0%} of the table)"
-        conditions = ["they are exchanged in these lines", "they are exchanged in the other lines"]
+        both = " and ".join(names)
+        conditions = [f"{both} are exchanged in {which} lines" for which in ("these", "the other")]
     sentence = (
         f"{' and '.join(names)} seem to be exchanged {where} compared with the other lines. It"
         " cannot be told which of the two is right, so nothing was changed there."

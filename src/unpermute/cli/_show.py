@@ -15,9 +15,10 @@ from unpermute.files import split_suffix
 
 __all__ = ["Screen", "as_json"]
 
-_SHOWN = 10
+# Vectors shown, and more of them that are uncertain.
+_SHOWN, _UNCERTAIN = 10, 5
 # Cells shown of a record, and columns named in a sentence.
-_CELLS, _NAMED = 4, 6
+_CELLS, _NAMED = 4, 12
 _STATUS_STYLES = {"recovered": "green", "uncertain": "yellow"}
 
 
@@ -166,18 +167,31 @@ class Screen:
         for sentence in _judged(summary.get("judged_columns") or []):
             self._print(sentence, style="dim")
         self._notes(summary)
+        self._trials(summary.get("trials") or {})
         rows = result.vectors.to_dicts()
         if not rows:
             return
-        first = rows[:_SHOWN]
+        # The most suspicious ones, and the first that a person has to decide about.
+        left = [row for row in rows[_SHOWN:] if row["status"] == "uncertain"]
+        first = rows[:_SHOWN] + left[:_UNCERTAIN]
         by_record = lines is not None and first[0].get("row") is not None
         first = _with_lines(first, lines) if by_record else first
         self._console.print()
         self._console.print(_vector_table(first))
         if by_record:
             self._proposals(result, first)
-        if len(rows) > _SHOWN:
-            self._print(f"… and {len(rows) - _SHOWN:,} more; --json lists all.", style="dim")
+        if len(rows) > len(first):
+            more = "--json and --changes list all" if by_record else "--json lists all"
+            self._print(f"… and {len(rows) - len(first):,} more; {more}.", style="dim")
+
+    def _trials(self, trials):
+        """How good repairs were where the truth is known."""
+        if trials.get("n"):
+            self._print(
+                f"Tried on {_counted(trials['n'], 'record')} damaged on purpose:"
+                f" {trials['n_changed']:,} would be changed, {trials['n_right']:,} rightly.",
+                style="dim",
+            )
 
     def _proposals(self, result, records):
         """Values now and proposed, and the evidence, of the records shown."""

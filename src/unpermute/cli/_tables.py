@@ -102,7 +102,7 @@ def run_scan_or_repair(
             lines = _lines_of(source)
             command_line = shlex.join(["unpermute", "repair", table, *words])
             questions = ask(result.summary.get("questions") or [], table, words, lines)
-            _write(files, outputs, found, command_line)
+            _write(files, outputs, found, command_line, questions)
         if json:
             changes = _as_dicts(found.listed())
             written, ragged = outputs.paths(), [line.as_dict(source) for line in found.ragged]
@@ -231,7 +231,7 @@ class Found:
         )
 
 
-def _write(files, outputs, found, command_line):
+def _write(files, outputs, found, command_line, questions):
     source, result = found.source, found.result
     if outputs.table is not None:
         files.write(outputs.table, repaired_as(outputs.table, source, found.accepted()))
@@ -239,7 +239,7 @@ def _write(files, outputs, found, command_line):
         lines = written_changes(found.listed(), for_spreadsheets=outputs.for_spreadsheets)
         files.write(outputs.changes, lines)
     if outputs.report is not None:
-        files.write(outputs.report, [_report(result, source.name, command_line)])
+        files.write(outputs.report, [_report(result, source, command_line, questions)])
     if outputs.model is not None:
         files.write(outputs.model, [_kept(result)])
     files.commit()
@@ -334,11 +334,23 @@ def _as_dicts(changes):
     return [dict(zip(CHANGE_COLUMNS, change, strict=True)) for change in changes]
 
 
-def _report(result, name, command_line):
+def _report(result, source, command_line, questions):
     from unpermute.report import render_report
 
     settings = {"command": command_line, **result.summary.get("settings", {})}
-    return render_report(result, source_name=name, settings=settings).encode()
+    answers = {
+        reading["if"]: reading["command"]
+        for question in questions
+        for reading in question["readings"]
+    }
+    page = render_report(
+        result,
+        source_name=source.name,
+        settings=settings,
+        lines=_lines_of(source),
+        answers=answers,
+    )
+    return page.encode()
 
 
 def _kept(result) -> bytes:

@@ -15,8 +15,8 @@ def describe_questions(exchanges, frame, names):
 
     It has ``columns``, ``share`` (of the rows on the smaller side), ``first_row`` and ``last_row``
     (None if the rows are scattered), ``examples`` (a row of either side, and its two values),
-    ``sentence`` and ``readings``: each says what may be right, and has the ``exchange`` to give to
-    `repair` then.
+    ``sentence`` and ``readings``: each says what may be so (``if``), and has the ``exchange`` to
+    give to `repair` then.
     """
     return [_described(each, frame, names) for each in exchanges]
 
@@ -32,7 +32,10 @@ def _described(exchange, frame, names):
             "first_row": None,
             "last_row": None,
             "examples": [{"row": r, "values": v} for r, v in zip(rows, values, strict=True)],
-            "readings": [{"right": f"row {r}", "exchange": [(*columns, r)]} for r in rows],
+            "readings": [
+                {"if": f"{' and '.join(columns)} are right in row {r}", "exchange": [(*columns, r)]}
+                for r in rows
+            ],
         }
     else:
         first, last = exchange.first, exchange.last
@@ -42,7 +45,10 @@ def _described(exchange, frame, names):
             "last_row": last,
             "examples": [],
             "readings": [
-                {"exchanged": which, "exchange": [(*columns, *rows) for rows in part]}
+                {
+                    "if": f"{' and '.join(columns)} are exchanged in {which}",
+                    "exchange": [(*columns, *rows) for rows in part],
+                }
                 for which, part in parts.items()
             ],
         }

@@ -284,6 +284,7 @@ def _summary(frame, found, options, *, by_row):
         if judged
         else f"The {n_vectors:,} {what}s were not judged. {structure.sentence}",
         "judged": judged,
+        "not_judged": None if judged else structure.sentence,
         "vectors": options["vectors"],
         "n_rows": len(frame),
         "columns": list(changes.names),
