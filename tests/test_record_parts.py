@@ -435,6 +435,9 @@ def test_exchanges_that_cannot_be_meant_are_refused(rng):
         repair(frame, exchange=[("name", "place", 3, 900)])
     with pytest.raises(ValueError, match="must be two columns and one or two rows"):
         repair(frame, exchange=[("name", "place")])
+    frame.loc[3, "place"] = None
+    with pytest.raises(ValueError, match="row 3 has equal or missing values"):
+        repair(frame, exchange=[("name", "place", 3)])
     with pytest.raises(ValueError, match="names 'name' twice"):
         repair(frame, exchange=[("name", "name", 3)])
     with pytest.raises(ValueError, match="exchange is for vectors='rows'"):

@@ -34,7 +34,7 @@ from unpermute.records._cells import DATE, MISSING, NUMBER, kinds_of
 from unpermute.records._pairs import bin_cells, log_shares
 from unpermute.records._text import prepare_texts
 
-__all__ = ["Division", "divide_pair", "find_divisions"]
+__all__ = ["Division", "divide_pair", "find_divisions", "some_rows"]
 
 # Rows that are looked at, fewest rows and most columns of a table, and least share of the rows on
 # the smaller side.
@@ -111,7 +111,7 @@ def find_divisions(cells):
     n, p = cells.shape
     if n < _FEWEST or not 2 <= p <= _MOST_COLUMNS:
         return []
-    some = cells.take(_sample(n))
+    some = cells.take(some_rows(n))
     found: list[Division] = []
     for a, b in _candidates(some):
         taken = {column for each in found for column in (each.a, each.b)}
@@ -149,7 +149,8 @@ def divide_pair(cells, a, b, *, told=False):
     return Division(a, b, expit(odds if np.mean(odds > 0) <= 0.5 else -odds))
 
 
-def _sample(n):
+def some_rows(n):
+    """Return the rows of a large table that are looked at."""
     return np.sort(np.random.default_rng(0).permutation(n)[:_ROWS])
 
 
@@ -189,7 +190,7 @@ def _by_values(pair, used, *, told):
     rows = np.flatnonzero(used)
     if len(rows) < _FEWEST:
         return None
-    fitted = rows[_sample(len(rows))]
+    fitted = rows[some_rows(len(rows))]
     mixture = _fit(x[fitted], y[fitted], len(bins))
     # Equal values are as they are either way.
     odds = np.where(used & (x != y), mixture.odds(x, y), 0.0)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from unpermute.records._divided import divide_pair, find_divisions
+from unpermute.records._divided import divide_pair, find_divisions, some_rows
 from unpermute.records._runs import Run, find_runs
 
 __all__ = ["add_questions", "exchange_orders", "find_exchanges", "with_exchanges"]
@@ -43,6 +43,8 @@ def _told(cells, a, b, *rows):
         division = divide_pair(cells, a, b, told=True)
         if division is None:
             raise ValueError("exchange: too few rows have a value in both columns.")
+        if division.probability[rows[0]] == 0.5:
+            raise ValueError(f"exchange: row {rows[0]} has equal or missing values; name another.")
         return division.unlike(rows[0])
     first, last = rows
     inside = np.zeros(n)
@@ -107,14 +109,14 @@ def with_exchanges(result, orders, sure, cause, min_confidence):
 def add_questions(result, cells, questions):
     """Return the repairs with questions: those given, and scattered exchanges that are left."""
     asked = {(each.a, each.b) for each in questions}
-    left = find_divisions(cells.permuted(result.permutations.astype(np.int64)))
-    for each in left:
-        if (each.a, each.b) not in asked:
-            # Told of the table as it was: some of the records may be repaired by now.
-            division = divide_pair(cells, each.a, each.b, told=True)
-            questions = [*questions, division or each]
-    result = _without_pairs(result, questions)
-    return replace(result, questions=questions)
+    rows = some_rows(cells.shape[0])
+    repaired = cells.take(rows).permuted(result.permutations[rows].astype(np.int64))
+    for each in find_divisions(repaired):
+        # Told of the table as it was: some of the records may be repaired by now.
+        division = divide_pair(cells, each.a, each.b, told=True)
+        if division is not None and (each.a, each.b) not in asked:
+            questions = [*questions, division]
+    return replace(_without_pairs(result, questions), questions=questions)
 
 
 def _without_pairs(result, questions):

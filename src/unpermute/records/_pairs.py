@@ -59,6 +59,10 @@ class Binned:
     values: np.ndarray
     kinds: np.ndarray
 
+    def columns(self, places):
+        """Return some of the columns."""
+        return Binned(self.bins[:, places], self.values[:, places], self.kinds[:, places])
+
     def exchanged(self, a, b, rows):
         """Return the table with two columns exchanged in some rows."""
         parts = []

@@ -210,7 +210,7 @@ def _evidence(table, a, b, rows):
     """Evidence for the exchange in every row: of either cell, and of a fixed order."""
     one, other = ratios(table, log_shares(table, rows), a, b)
     signs = np.nan_to_num(np.sign(differences(table, a, b)))
-    return np.stack([one, other, in_fixed_order(table, rows)[a, b] * signs])
+    return np.stack([one, other, in_fixed_order(table.columns([a, b]), rows)[0, 1] * signs])
 
 
 def _cells_agree(evidence, inside):
