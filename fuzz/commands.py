@@ -16,7 +16,7 @@ OPTIONS = [
     ["--id", "id"], ["--columns", "word,amount"], ["--exclude", "day"], ["--decimal", ","],
     ["--encoding", "latin-1"], ["--encoding", "utf-16"], ["--no-header"], ["--skip-lines", "1"],
     ["--delimiter", ";"], ["--na", "red"], ["--min-confidence", "0"], ["--max-moves", "2"],
-    ["--vectors", "columns"], ["--groups", "word"], ["--as-text", "count"], ["--format", "csv"],
+    ["--vectors", "columns"], ["--groups", "word"], ["--kind", "count=text"], ["--format", "csv"],
     ["--format", "json"], ["--fail-on-found"], ["--exchange", "word,day:2-4"], ["--sheet", "1"],
     ["--id", "nobody"], ["--jobs", "0"], ["--seed", "7"],
 ]  # fmt: skip

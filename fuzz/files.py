@@ -13,6 +13,7 @@ from mutations import FailedError, mutated, mutated_part, rng_of
 from tables import base_files
 
 from unpermute.files import (
+    Changes,
     Moves,
     TableError,
     listed_changes,
@@ -77,14 +78,13 @@ def random_moves(source, rng):
 
 def listed(source, moves):
     """Return the list of changes of some moves."""
-    blank = [""] * len(moves)
-    notes = dict.fromkeys(("id", "damaged", "confidence", "cause", "evidence"), blank)
-    notes["accept"] = ["yes"] * len(moves)
-    within = np.array_equal(moves.rows, moves.from_rows)
-    notes["moved_from"] = (
-        [source.columns[j] for j in moves.from_columns] if within else moves.from_rows.tolist()
-    )
-    return b"".join(written_changes(listed_changes(source, moves, notes)))
+    n = len(moves)
+    blank = np.full(n, "", dtype=object)
+    changes = Changes(
+        *moves.places(), np.ones(n), np.ones(n), np.ones(n, dtype=bool), blank, blank,
+        names=list(source.columns), within_rows=np.array_equal(moves.rows, moves.from_rows),
+    )  # fmt: skip
+    return b"".join(written_changes(listed_changes(source, changes, blank)))
 
 
 def texts_of(source):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from unpermute.files import CsvStyle
 from unpermute.files._changes import listed_changes, plan_moves, written_changes
 from unpermute.files._csv import CsvTable
-from unpermute.files._moves import Moves
+from unpermute.files._moves import Changes, Moves
 from unpermute.files._read import read_table
 from unpermute.files._source import TableError
 
@@ -38,17 +38,13 @@ def _moves(table, rows, columns, origins, vectors):
 def _listed(table, cells, vectors):
     """The list of changes for tuples (row, column name, moved from)."""
     rows, columns, origins = (list(part) for part in zip(*cells, strict=True))
-    moves = _moves(table, rows, columns, origins, vectors)
-    notes = {
-        "id": [None] * len(rows),
-        "moved_from": origins,
-        "accept": ["yes"] * len(rows),
-        "damaged": [0.999] * len(rows),
-        "confidence": [0.99] * len(rows),
-        "cause": ["swap, of two"] * len(rows),
-        "evidence": ["`06` fits b"] * len(rows),
-    }
-    return b"".join(written_changes(listed_changes(table, moves, notes)))
+    n, moves = len(rows), _moves(table, rows, columns, origins, vectors)
+    changes = Changes(
+        *moves.places(), np.full(n, 0.99), np.full(n, 0.999), np.ones(n, dtype=bool),
+        np.full(n, "swap, of two", dtype=object), np.full(n, "`06` fits b", dtype=object),
+        names=table.columns, within_rows=vectors == "rows",
+    )  # fmt: skip
+    return b"".join(written_changes(listed_changes(table, changes, [None] * n)))
 
 
 def test_a_cycle_is_replayed_and_undone():

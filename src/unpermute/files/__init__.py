@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from unpermute.files._moves import (
         INSERT,
         JOIN,
+        Changes,
         LineEdit,
         Moves,
         cell_texts,
@@ -45,6 +46,7 @@ __all__ = [
     "JOIN",
     "NA_TEXTS",
     "STDOUT",
+    "Changes",
     "CsvStyle",
     "LineEdit",
     "Moves",

@@ -7,13 +7,13 @@ Where the list has a column ``accept``, lines with "no" are proposals that are n
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from unpermute.files._line_edits import plan_edits
-from unpermute.files._moves import INSERT, JOIN, Moves
+from unpermute.files._moves import INSERT, JOIN, Changes, Moves
 from unpermute.files._source import SourceTable, TableError, check_columns
 
 __all__ = [
@@ -40,39 +40,38 @@ _SPECIAL = re.compile(r'[",\r\n]')
 _ZERO, _ZERO_SIGN = "\0", "\N{SYMBOL FOR NULL}"
 
 
-def listed_changes(source: SourceTable, moves: Moves, notes: dict) -> Iterator[tuple]:
+def listed_changes(source: SourceTable, changes: Changes, ids: Sequence) -> Iterator[tuple]:
     """Yield changes in the order of `CHANGE_COLUMNS`, with cells as they stand in the file.
 
     Parameters
     ----------
     source : SourceTable
         The table before the changes.
-    moves : Moves
-        The changes.
-    notes : dict of sequences
-        What else there is to say: "id", "moved_from", "accept", "damaged", "confidence", "cause"
-        and "evidence".
+    changes : Changes
+        By rows and columns of the file.
+    ids : sequence
+        What the record of every change is called.
 
     Yields
     ------
     change : tuple
         One cell that receives another value.
     """
-    for first in range(0, len(moves), _BATCH_LINES):
-        part = slice(first, first + _BATCH_LINES)
+    for first in range(0, len(changes), _BATCH_LINES):
+        part = changes.take(slice(first, first + _BATCH_LINES))
         yield from zip(
-            source.lines(moves.rows[part]).tolist(),
-            moves.rows[part].tolist(),
-            notes["id"][part],
-            [source.columns[column] for column in moves.columns[part]],
-            source.texts(moves.rows[part], moves.columns[part]),
-            source.texts(moves.from_rows[part], moves.from_columns[part]),
-            notes["moved_from"][part],
-            notes["accept"][part],
-            notes["damaged"][part],
-            notes["confidence"][part],
-            notes["cause"][part],
-            notes["evidence"][part],
+            source.lines(part.rows).tolist(),
+            part.rows.tolist(),
+            ids[first : first + _BATCH_LINES],
+            [source.columns[column] for column in part.columns],
+            source.texts(part.rows, part.columns),
+            source.texts(part.from_rows, part.from_columns),
+            part.origins(),
+            np.where(part.accept, "yes", "no").tolist(),
+            part.damaged.tolist(),
+            part.confidence.tolist(),
+            part.cause.tolist(),
+            part.evidence.tolist(),
             strict=True,
         )
 

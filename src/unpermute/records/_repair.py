@@ -16,6 +16,12 @@ from unpermute.records._calibrate import calibrate
 from unpermute.records._causes import ANOTHER_ORDER, name_causes
 from unpermute.records._cells import Cells, number_cells
 from unpermute.records._evidence import Evidence, Judge
+from unpermute.records._exchanges import (
+    add_questions,
+    exchange_orders,
+    find_exchanges,
+    with_exchanges,
+)
 from unpermute.records._model import (
     Placed,
     RecordModel,
@@ -23,8 +29,6 @@ from unpermute.records._model import (
     learn_model,
     place_cells,
 )
-from unpermute.records._run_repairs import told_runs, with_runs
-from unpermute.records._runs import find_runs, run_orders
 from unpermute.records._screen import fit_screen
 from unpermute.records._sources import repair_sources
 from unpermute.records._trials import Trials, run_trials
@@ -110,8 +114,8 @@ class RecordRepairs:
         How the confidence was measured: ``n``, ``n_changed``, ``n_right``.
     reason : str
         Why the records were not judged; "" if they were.
-    questions : list of Run
-        Exchanges in runs of rows of which it cannot be told which side is right.
+    questions : list of Run or Division
+        Exchanges in many rows of which it cannot be told which side is right.
     """
 
     permutations: np.ndarray
@@ -154,8 +158,9 @@ def repair_records(
         Threads; the result does not depend on it.
     known : KnownRecords or None
         Learned before; then nothing is learned but how records are damaged.
-    exchanges : sequence of (int, int, int, int)
-        Two columns that a person says are exchanged, from a first to a last row.
+    exchanges : sequence of tuple of int
+        What a person says: two columns that are exchanged from a first to a last row, or two
+        columns that are exchanged wherever they are unlike one row.
 
     Returns
     -------
@@ -186,12 +191,12 @@ def repair_records(
         if known is None and reference is not None:
             known = learn_records(reference, **options)[0]
         return _repair_groups(cells, groups, known, max_moves, min_confidence, options)
-    told = told_runs(exchanges, cells.shape[0])
-    runs = told + (find_runs(cells) if not told else [])
-    orders, sure = run_orders([run for run in runs if run.minority], *cells.shape)
-    whole = cells if not len(runs) else cells.permuted(orders.astype(np.int64))
+    certain, questions = find_exchanges(cells, exchanges)
+    orders, sure, cause = exchange_orders(certain, *cells.shape)
+    whole = cells.permuted(orders.astype(np.int64)) if certain else cells
     result = _repair_each(whole, reference, known, max_moves, min_confidence, options)
-    return with_runs(result, runs, orders, sure, min_confidence)
+    result = with_exchanges(result, orders, sure, cause, min_confidence)
+    return result if exchanges else add_questions(result, cells, questions)
 
 
 def _repair_each(cells, reference, known, max_moves, min_confidence, options):

@@ -26,7 +26,6 @@ from scipy.stats import beta, t
 from sklearn.utils import check_random_state
 
 from unpermute._progress import report
-from unpermute._words import counted
 from unpermute.columns import link_group, link_known_rows, standard_views
 from unpermute.table._numbers import check_names, open_frame, read_numbers
 
@@ -349,7 +348,7 @@ def _result(frame, columns, trials, control, options):
 def _sentence(line, columns, options):
     _, value, low, high, baseline, _ = line
     how = "together" if options["together"] else "each by itself"
-    what = f"{counted(len(columns), 'column')} shuffled {how}"
+    what = f"{len(columns)} columns shuffled {how}" if len(columns) > 1 else columns[0]
     if np.isnan(value):
         return f"No row with unique values moved in {what}."
     spread = f"95% interval {low:.1%} to {high:.1%}; guessing: {baseline:.1%}"

@@ -180,7 +180,7 @@ class _Judge:
 
     def _scores(self, records):
         frame = nw.from_native(self._read(records), eager_only=True)
-        cells, _ = read_cells(frame, self._model.names)
+        cells, _ = read_cells(frame, self._model.names, self._model.kinds)
         scores = score_records(self._model.known, cells)
         for j, log_frequency in self._others.items():
             scores = scores + [log_frequency(fields[j]) for fields in records]
