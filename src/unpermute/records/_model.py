@@ -73,7 +73,7 @@ class RecordModel:
 
     def laws(self):
         """Return what the kernels judge records by."""
-        joint, links = self.joint, self.dependence.links(len(self.values))
+        joint, links = self.joint, self.dependence.links()
         return Laws(
             joint.location, joint.precision, joint.variances, joint.used, joint.degrees, links
         )
