@@ -27,7 +27,7 @@ from unpermute.records._run_repairs import told_runs, with_runs
 from unpermute.records._runs import find_runs, run_orders
 from unpermute.records._screen import fit_screen
 from unpermute.records._sources import repair_sources
-from unpermute.records._trials import Trials, run_trials, weigh
+from unpermute.records._trials import Trials, choose_records, run_trials, weigh
 
 __all__ = ["KnownRecords", "RecordRepairs", "learn_records", "repair_records"]
 
@@ -37,10 +37,6 @@ _FEWEST_RECORDS = 20
 _MOST_COLUMNS = 1000
 # Probability of damage from which on a record is listed.
 _LISTED = 0.15
-# Trials of a table with up to 20 columns; wider tables get fewer, but never fewer than the second.
-_TRIALS, _FEWEST_TRIALS = 300, 100
-# Probability of being whole below which a record is not tried.
-_CERTAINLY_NOT = 0.01
 # Cells of the lookup tables of one block of records: bounds the memory.
 _BLOCK_CELLS = 1_000_000
 # Blocks of a search that are screened at once, records of these that decoys are drawn from, and
@@ -226,7 +222,7 @@ def learn_records(cells, *, rank=None, seed=0, n_jobs=None):
     judge = Judge(learned.model, factors, seed, n_jobs)
     whole = placed.codes[learned.found.odds < 0]
     evidence = judge.weigh(placed, learned.found, pool=whole)
-    chosen = _trial_rows(_likely_whole(placed, evidence.odds), some.shape[1], seed)
+    chosen = choose_records(placed, evidence.odds, seed)
     kept = placed.take(chosen)
     known = KnownRecords(
         learned.model, factors, learned.repaired.take(chosen), kept.own, kept.own_links,
@@ -295,24 +291,6 @@ def _sample(cells, seed):
     if n <= _LEARNED_FROM:
         return np.arange(n)
     return np.sort(np.random.default_rng(seed).choice(n, _LEARNED_FROM, replace=False))
-
-
-def _likely_whole(placed, odds):
-    """Probability that a record is whole as the model learned it: as it came, or repaired."""
-    repaired = np.any(placed.home != placed.codes, axis=1)
-    return np.where(repaired, 1.0, expit(-odds))
-
-
-def _trial_rows(whole, p, seed):
-    """Records for trials, drawn by their probability of being whole.
-
-    Odd records are among them: damaged ones that are odd by nature are harder to repair.
-    A small table has to give each several times.
-    """
-    n_trials = int(np.clip(_TRIALS * (20 / p) ** 2, _FEWEST_TRIALS, _TRIALS))
-    rng = np.random.default_rng(seed)
-    enough = np.count_nonzero(whole > _CERTAINLY_NOT) >= n_trials
-    return rng.choice(len(whole), n_trials, replace=not enough, p=whole / whole.sum())
 
 
 def _trial_records(known) -> Placed:

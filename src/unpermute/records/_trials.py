@@ -10,11 +10,17 @@ are weighted accordingly.
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import expit
 
 from unpermute.records._evidence import Evidence
 from unpermute.records._prior import default_prior, moves_of
 
-__all__ = ["Trials", "damage_orders", "run_trials", "weigh"]
+__all__ = ["Trials", "choose_records", "damage_orders", "run_trials", "weigh"]
+
+# Trials of a table with up to 20 columns; wider tables get fewer, but never fewer than the second.
+_TRIALS, _FEWEST_TRIALS = 300, 100
+# Probability of being whole below which a record is hardly tried, and the least one that is assumed.
+_CERTAINLY_NOT, _LEAST_WHOLE = 0.01, 1e-9
 
 # Moved cells at which the kinds of damage begin: a swap, three cells, four or five, more; and a
 # shifted tail is a kind of its own.
@@ -49,6 +55,20 @@ class Trials:
     n_left: np.ndarray
     rows: np.ndarray
     orders: np.ndarray
+
+
+def choose_records(placed, odds, seed):
+    """Rows of records for trials, drawn by the probability that the model learned them whole.
+
+    Odd records are among them: if they are damaged, they are harder to repair than others. A small
+    table has to give each several times.
+    """
+    repaired = np.any(placed.home != placed.codes, axis=1)
+    whole = np.where(repaired, 1.0, np.maximum(expit(-odds), _LEAST_WHOLE))
+    n_trials = int(np.clip(_TRIALS * (20 / placed.codes.shape[1]) ** 2, _FEWEST_TRIALS, _TRIALS))
+    enough = np.count_nonzero(whole > _CERTAINLY_NOT) >= n_trials
+    rng = np.random.default_rng(seed)
+    return rng.choice(len(whole), n_trials, replace=not enough, p=whole / whole.sum())
 
 
 def run_trials(judge, placed, *, seed):
