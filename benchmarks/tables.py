@@ -112,8 +112,9 @@ def rows(tables, seeds):
             ok &= mean["after"] <= min(asked_after, mean["before"])
             cells = "".join(f"{mean[n]:9.2f}" for n in names)
             verdict = "ok" if ok else "MISSED"
-            print(f"{table:9}{how:8}{least:6}{cells} {seconds:5.2f}  {asked_flagged}/1/{asked_after}"
-                  f" {verdict}", flush=True)  # fmt: skip
+            asked = f"{asked_flagged}/1/{asked_after}"
+            print(f"{table:9}{how:8}{least:6}{cells} {seconds:5.2f}  {asked} {verdict}",
+                  flush=True)  # fmt: skip
 
 
 def at_least(result, least):

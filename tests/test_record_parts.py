@@ -345,8 +345,8 @@ def test_categories_that_depend_on_each_other_are_told_apart(rng):
             "target_land": np.array(["DE", "FR", "IT"])[lands[:, 1]],
         }
     )
-    # Both columns hold the same towns: only countries and prices tell which is which. Weak evidence,
-    # and always of one pair: such records are proposed, but not changed with 95%.
+    # Both columns hold the same towns: only countries and prices tell which is which. The evidence
+    # is weak, and always of one pair: such records are proposed, but not changed with 95%.
     result = repair(swap(truth, list(range(10)), "origin", "target"), min_confidence=0.8)
     right = (result.frame == truth).all(axis=1)
     assert right[:10].mean() >= 0.6

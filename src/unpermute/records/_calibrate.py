@@ -1,14 +1,15 @@
 r"""Turn the evidence for proposals into probabilities, by trials on the table itself.
 
-`damaged`: trials show which odds damaged records get. At the highest odds natural outliers are rare,
-so the records there tell how many damaged ones there are, and how many of them to expect at lower
-odds; natural outliers are what is observed beyond that. The log-odds of damage are the logarithm of
+`damaged`: trials show which odds damaged records get. At the highest odds natural outliers are
+rare, so the records there tell how many damaged ones there are, and how many of them to expect at
+lower odds; natural outliers are what is observed beyond that. The log-odds of damage are the logarithm of
 expected over observed records, plus something for the model's own odds and the margin over decoys.
 
 `confidence`: that times the probability that the proposal is right in all cells if the record is
 damaged. This is what the model says, corrected by a logistic function fitted to the trials.
 
-Trials count as often as damage of their kind seems to occur (:func:`unpermute.records._trials.weigh`).
+Trials count as often as damage of their kind seems to occur
+(:func:`unpermute.records._trials.weigh`).
 """
 
 from dataclasses import dataclass
@@ -21,8 +22,8 @@ from unpermute.records._prior import moves_of
 
 __all__ = ["Calibration", "calibrate"]
 
-# Log-odds of damage: what is measured counts in full; a constant, the model's odds and the margin say
-# what is usual in tables, since one alone has too few natural outliers to learn that from
+# Log-odds of damage: what is measured counts in full; a constant, the model's odds and the margin
+# say what is usual in tables, since one alone has too few natural outliers to learn that from
 # (docs/decisions.md says what these three numbers were chosen by).
 _CONSTANT, _ODDS, _MARGIN = 2.6, 0.28, 0.13
 # More evidence than this counts no more.
@@ -95,9 +96,7 @@ def calibrate(evidence, trials, weights):
     weights = weights[followed]
     correction = _fit_correction(tried.clear[followed], long, trials.right[followed], weights)
     odds = evidence.odds[evidence.followed]
-    return Calibration(
-        odds, _is_long(evidence), tried.odds[followed], long, weights, correction
-    )
+    return Calibration(odds, _is_long(evidence), tried.odds[followed], long, weights, correction)
 
 
 def _is_long(evidence):

@@ -137,7 +137,7 @@ def _links(permutation, record, links, exchanges, out):
     total, p = 0.0, len(permutation)
     for e in range(len(links.first)):
         j, k, kind, now = links.first[e], links.second[e], links.kind[e], 0.0
-        # First as it is, then with the value of every place a in the first place, then in the second.
+        # As it is; with the value of every place a in the first place; with it in the second.
         for t in range(2 * p + 1 if exchanges else 1):
             x, y, place, a = permutation[j], permutation[k], j if t <= p else k, (t - 1) % p
             if t > 0 and (a == place or (t > p and a == j)):

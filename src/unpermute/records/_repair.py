@@ -341,7 +341,7 @@ def _weigh_all(judge, cells, rows, evidence, screen):
 
 
 def _decide(cells, evidence, calibration, max_moves, min_confidence, alone):
-    """Probabilities, status and cause of every record; `alone`: no other table says what is right."""
+    """Decide about every record; `alone`: no other table says which side is right."""
     n, p = cells.shape
     damaged, confidence = calibration.probabilities(evidence)
     # Where most records would move, it cannot be told whether they or the others are right.

@@ -3,8 +3,8 @@
 Records are judged with their own values left out of the model. Half of them are damaged as the
 table's own seem to be (swaps, shifted tails, cycles in the shares that the prior has learned), half
 as any table's might be. How often every kind of damage occurs follows from what is found: if the
-trials with four moved cells are often taken for swaps, swaps that were found may be such. The trials
-are weighted accordingly.
+trials with four moved cells are often taken for swaps, swaps that were found may be such. The
+trials are weighted accordingly.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ __all__ = ["Trials", "choose_records", "damage_orders", "run_trials", "weigh"]
 
 # Trials of a table with up to 20 columns; wider tables get fewer, but never fewer than the second.
 _TRIALS, _FEWEST_TRIALS = 300, 100
-# Probability of being whole below which a record is hardly tried, and the least one that is assumed.
+# Probability of being whole below which a record is hardly tried, and the least one assumed.
 _CERTAINLY_NOT, _LEAST_WHOLE = 0.01, 1e-9
 
 # Moved cells at which the kinds of damage begin: a swap, three cells, four or five, more; and a
