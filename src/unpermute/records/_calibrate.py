@@ -2,8 +2,9 @@ r"""Turn the evidence for proposals into probabilities, by trials on the table i
 
 `damaged`: trials show which odds damaged records get. At the highest odds natural outliers are
 rare, so the records there tell how many damaged ones there are, and how many of them to expect at
-lower odds; natural outliers are what is observed beyond that. The log-odds of damage are the logarithm of
-expected over observed records, plus something for the model's own odds and the margin over decoys.
+lower odds; natural outliers are what is observed beyond that. The log-odds of damage are the
+logarithm of expected over observed records, plus something for the model's own odds and the margin
+over decoys.
 
 `confidence`: that times the probability that the proposal is right in all cells if the record is
 damaged. This is what the model says, corrected by a logistic function fitted to the trials.
