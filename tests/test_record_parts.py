@@ -19,9 +19,11 @@ from unpermute.records import (
     repair_records,
 )
 from unpermute.records._bins import fit_bins
+from unpermute.records._calibrate import Calibration
 from unpermute.records._cells import DATE, MISSING, NUMBER, TEXT, kinds_of
 from unpermute.records._dependence import _log_ratios
 from unpermute.records._divided import find_divisions
+from unpermute.records._evidence import Evidence
 from unpermute.records._model import learn_model
 from unpermute.records._pairs import Binned, best_segment, ratios
 from unpermute.records._prior import default_prior
@@ -29,7 +31,7 @@ from unpermute.records._read import _date, _number
 from unpermute.records._runs import find_runs
 from unpermute.records._smooth import fit_smooth
 from unpermute.records._text import fit_texts, kneser_ney, prepare_texts
-from unpermute.records._trials import damage_orders
+from unpermute.records._trials import Trials, damage_orders, weigh
 from unpermute.table import TableModel, learn, repair, scan
 
 NAMES = ["Ada", "Bo", "Cleo", "Dan", "Eve", "Finn", "Gil", "Hal"]
@@ -523,8 +525,9 @@ def test_categories_that_depend_on_each_other_are_told_apart(rng):
             "target_land": np.array(["DE", "FR", "IT"])[lands[:, 1]],
         }
     )
-    # Both columns hold the same towns: only countries and prices tell which is which.
-    result = repair(swap(truth, list(range(10)), "origin", "target"))
+    # Both columns hold the same towns: only countries and prices tell which is which. The evidence
+    # is weak, and always of one pair: such records are proposed, but not changed with 95%.
+    result = repair(swap(truth, list(range(10)), "origin", "target"), min_confidence=0.8)
     right = (result.frame == truth).all(axis=1)
     assert right[:10].mean() >= 0.6
     assert right[10:].all()
@@ -550,7 +553,7 @@ def test_columns_in_a_fixed_order_are_told_apart(rng):
         (np.datetime64("2015-01-01") + days).astype(str), columns=["joined", "seen"]
     ).assign(age=rng.integers(20, 70, 600).astype(str))
     damaged = swap(truth, list(range(20)), "joined", "seen")
-    result = repair(damaged)
+    result = repair(damaged, min_confidence=0.8)
     right = (result.frame == truth).all(axis=1)
     assert right[:20].mean() >= 0.8
     assert right[20:].all()
@@ -579,12 +582,12 @@ def test_links_leave_the_record_out_and_are_a_probability(rng):
     assert len(dependence) == 1
     counts, weight = dependence.counts[0], dependence.weights[0]
     share = (counts.sum(axis=1, keepdims=True) + 0.5 / 3) / (counts.sum() + 0.5)
-    given = share * np.exp(dependence.links(2).table[0, :3, :3])
+    given = share * np.exp(dependence.links().table[0, :3, :3])
     np.testing.assert_allclose(given.sum(axis=0), 1.0)
     assert weight > 0
     # Every record is judged by the others.
     row = 7
-    one, other = divmod(learned.placed.own_keys[row, 0], dependence.links(2).table.shape[2])
+    one, other = divmod(learned.placed.own_keys[row, 0], dependence.links().table.shape[2])
     counts = counts.copy()
     counts[one, other] -= 1
     expected = _log_ratios(counts, weight)[one, other]
@@ -625,3 +628,44 @@ def test_the_best_segment_is_the_best_of_all(letters, cut):
     total, first, stop = best_segment(bins, values, shares, 1.5, 0, 1, low, high)
     assert total == pytest.approx(max(0.0, *sums))
     assert total == pytest.approx(s[first:stop].sum())
+
+
+@pytest.mark.parametrize(("n_odd", "changed"), [(30, True), (50, False)])
+def test_nothing_is_changed_where_most_records_would_move(n_odd, changed):
+    n, swap_of_two = 100, np.array([1, 0, 2])
+    odd = np.arange(n) < n_odd
+    score = np.where(odd, 15.0, -9.0)
+    orders = np.where(odd[:, None], swap_of_two, np.arange(3))
+    evidence = Evidence(orders, score, score, score, odd)
+    calibration = Calibration(
+        score[odd], np.zeros(n_odd, dtype=bool), np.full(50, 15.0), np.zeros(50, dtype=bool),
+        np.ones(50), np.array([0.0, 1.0, 0.0]),
+    )  # fmt: skip
+    cells = number_cells(np.random.default_rng(0).normal(size=(n, 3)))
+    alone = _repair._decide(cells, evidence, calibration, None, 0.95, True)
+    assert set(alone.status[odd]) == {"recovered" if changed else "uncertain"}
+    assert (alone.confidence[odd].max() > 0.5) == changed
+    # A clean table to learn from says which side is right.
+    taught = _repair._decide(cells, evidence, calibration, None, 0.95, False)
+    assert set(taught.status[odd]) == {"recovered"}
+
+
+def test_trials_count_as_often_as_their_kind_of_damage_occurs(rng):
+    p, n = 8, 400
+    swaps, cycles = np.tile(np.arange(p), (2, n // 2, 1))
+    swaps[:, :2], cycles[:, :4] = [1, 0], [1, 2, 3, 0]
+    orders = np.concatenate([swaps, cycles])
+    # Half of the cycles are taken for swaps. Of the records of the table, half look like swaps: all
+    # of them are cycles.
+    found = np.concatenate([swaps, swaps[: n // 4], np.argsort(cycles[: n // 4], axis=1)])
+    seen = np.concatenate([swaps[:100], np.argsort(cycles[:100], axis=1)])
+    evidence, table = (
+        Evidence(part, np.full(len(part), 9.0), np.zeros(len(part)), np.zeros(len(part)),
+                 np.ones(len(part), dtype=bool))
+        for part in (found, seen)
+    )  # fmt: skip
+    nothing = np.zeros(n, dtype=int)
+    trials = Trials(evidence, np.ones(n, dtype=bool), nothing, nothing, nothing, orders)
+    weights = weigh(trials, table)
+    assert weights[: n // 2].sum() < 0.1 * weights.sum()
+    assert weights.mean() == pytest.approx(1)
