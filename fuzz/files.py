@@ -118,8 +118,11 @@ def content(raw, suffix):
         table = pq.ParquetFile(source).read() if parquet else pa.ipc.open_file(source).read_all()
         return [str(table.schema.remove_metadata()), str(table.to_pylist())]
     if suffix == ".xlsx":
-        with zipfile.ZipFile(io.BytesIO(raw)) as file:
-            return {name: file.read(name) for name in file.namelist()}
+        try:
+            with zipfile.ZipFile(io.BytesIO(raw)) as file:
+                return {name: file.read(name) for name in file.namelist()}
+        except zipfile.BadZipFile:  # in a part that is not read; the file is as it was
+            return raw
     from unpermute.files._compressed import compression_of, decompressed
 
     packed = compression_of(raw)
