@@ -190,7 +190,7 @@ class Screen:
         """How good repairs were where the truth is known."""
         if trials.get("n"):
             self._print(
-                f"Tried on {_counted(trials['n'], 'record')} damaged on purpose:"
+                f"Tried on {counted(trials['n'], 'record')} damaged on purpose:"
                 f" {trials['n_changed']:,} would be changed, {trials['n_right']:,} rightly.",
                 style="dim",
             )
