@@ -466,7 +466,7 @@ def test_audit_says_how_much_can_be_undone(table, clean):
     found = json.loads(_run("audit", table, "--columns", "f", "--trials", "2", "--json").stdout)
     assert found["command"] == "audit"
     assert found["measures"]
-    assert " 1 column shuffled " in found["summary"]["sentence"]
+    assert "Of the moved rows of f, " in found["summary"]["sentence"]
 
 
 # Refusals: one sentence, exit code 2, nothing written

@@ -98,7 +98,7 @@ def _model_without(source, result, learning, others):
     settings = result.summary["settings"]
     if settings["model"] or settings["reference"]:
         return result.model  # learned from another table
-    options = {name: settings[name] for name in ("as_text", "rank", "random_state")}
+    options = {name: settings[name] for name in ("kinds", "rank", "random_state")}
     try:
         frame = source.frame[others]
         return learn(frame, columns=result.model.names, n_jobs=learning.jobs, **options)
