@@ -15,11 +15,13 @@ from functools import partial
 from pathlib import Path
 
 import commands
+import disks
 import files
 import kills
 import lists
 import matrices
 import models
+import workers
 
 KINDS = {
     "files": (files.check, 20_000),
@@ -28,6 +30,8 @@ KINDS = {
     "matrices": (matrices.check, 2_000),
     "commands": (commands.check, 600),
     "kills": (kills.check, 100),
+    "disks": (disks.check, 24),
+    "workers": (workers.check, 4),
 }
 FAILURES = Path("fuzz-failures")
 

@@ -7,10 +7,13 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from mutations import FailedError, mutated, rng_of
+import pyarrow as pa
+import pyarrow.parquet as pq
+from mutations import FailedError, mutated, mutated_part, rng_of
 from tables import base_files
 
 from unpermute.files import (
+    Changes,
     Moves,
     TableError,
     listed_changes,
@@ -25,7 +28,8 @@ def check(seed, number):
     rng = rng_of(seed, 1, number)
     bases = base_files()
     suffix, raw = bases[rng.integers(len(bases))]
-    raw = mutated(raw, rng, 3)
+    zipped = suffix == ".xlsx" and rng.random() < 0.8
+    raw = mutated_part(raw, rng, 3) if zipped else mutated(raw, rng, 3)
     try:
         with tempfile.TemporaryDirectory() as folder:
             return check_file(Path(folder), suffix, raw, rng)
@@ -74,14 +78,13 @@ def random_moves(source, rng):
 
 def listed(source, moves):
     """Return the list of changes of some moves."""
-    blank = [""] * len(moves)
-    notes = dict.fromkeys(("id", "damaged", "confidence", "cause", "evidence"), blank)
-    notes["accept"] = ["yes"] * len(moves)
-    within = np.array_equal(moves.rows, moves.from_rows)
-    notes["moved_from"] = (
-        [source.columns[j] for j in moves.from_columns] if within else moves.from_rows.tolist()
-    )
-    return b"".join(written_changes(listed_changes(source, moves, notes)))
+    n = len(moves)
+    blank = np.full(n, "", dtype=object)
+    changes = Changes(
+        *moves.places(), np.ones(n), np.ones(n), np.ones(n, dtype=bool), blank, blank,
+        names=list(source.columns), within_rows=np.array_equal(moves.rows, moves.from_rows),
+    )  # fmt: skip
+    return b"".join(written_changes(listed_changes(source, changes, blank)))
 
 
 def texts_of(source):
@@ -93,8 +96,6 @@ def texts_of(source):
 def _round_trip(folder, suffix, source, moves, repaired, raw):
     lists = folder / "changes.csv"
     lists.write_bytes(listed(source, moves))
-    if b"\0" in lists.read_bytes():
-        return  # values with a zero byte can be moved, but no list of them can be read back yet
     changes = read_table(str(lists), format="csv")
     again = b"".join(repaired_as("t" + suffix, source, plan_moves(source, changes)))
     if content(again, suffix) != content(repaired, suffix):
@@ -112,14 +113,16 @@ def _round_trip(folder, suffix, source, moves, repaired, raw):
 def content(raw, suffix):
     """Return what must be equal of two files that are equal."""
     if suffix in (".parquet", ".arrow"):
-        import polars as pl
-
-        read = pl.read_parquet if suffix == ".parquet" else pl.read_ipc
-        frame = read(io.BytesIO(raw))
-        return [str(frame.schema), str(frame.rows())]
+        source = io.BytesIO(raw)
+        parquet = suffix == ".parquet"
+        table = pq.ParquetFile(source).read() if parquet else pa.ipc.open_file(source).read_all()
+        return [str(table.schema.remove_metadata()), str(table.to_pylist())]
     if suffix == ".xlsx":
-        with zipfile.ZipFile(io.BytesIO(raw)) as file:
-            return {name: file.read(name) for name in file.namelist()}
+        try:
+            with zipfile.ZipFile(io.BytesIO(raw)) as file:
+                return {name: file.read(name) for name in file.namelist()}
+        except zipfile.BadZipFile:  # in a part that is not read; the file is as it was
+            return raw
     from unpermute.files._compressed import compression_of, decompressed
 
     packed = compression_of(raw)

@@ -1,5 +1,9 @@
 """Bytes that went through something: flipped, cut, doubled, spliced with what breaks parsers."""
 
+import io
+import re
+import zipfile
+
 import numpy as np
 
 TOKENS = [
@@ -43,6 +47,19 @@ def mutated(raw, rng, most=6):
         elif kind == 6 and data:
             data[at % len(data)] ^= 1 << int(rng.integers(8))
     return bytes(data)
+
+
+def mutated_part(raw, rng, most=6):
+    """Return a sound workbook with one part mutated: other bytes of a zip betray themselves."""
+    sink = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(raw)) as old, zipfile.ZipFile(sink, "w") as new:
+        target = rng.choice(
+            [name for name in old.namelist() if re.search("sheet|tring|style", name)]
+        )
+        for name in old.namelist():
+            part = old.read(name)
+            new.writestr(name, mutated(part, rng, most) if name == target else part)
+    return sink.getvalue()
 
 
 def rng_of(seed, kind, number):

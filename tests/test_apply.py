@@ -1,6 +1,7 @@
 """Lists of changes: replayed, undone byte for byte, and refused when something would be lost."""
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from unpermute.files import CsvStyle
 from unpermute.files._changes import listed_changes, plan_moves, written_changes
 from unpermute.files._csv import CsvTable
-from unpermute.files._moves import Moves
+from unpermute.files._moves import Changes, Moves
 from unpermute.files._read import read_table
 from unpermute.files._source import TableError
 
@@ -37,17 +38,13 @@ def _moves(table, rows, columns, origins, vectors):
 def _listed(table, cells, vectors):
     """The list of changes for tuples (row, column name, moved from)."""
     rows, columns, origins = (list(part) for part in zip(*cells, strict=True))
-    moves = _moves(table, rows, columns, origins, vectors)
-    notes = {
-        "id": [None] * len(rows),
-        "moved_from": origins,
-        "accept": ["yes"] * len(rows),
-        "damaged": [0.999] * len(rows),
-        "confidence": [0.99] * len(rows),
-        "cause": ["swap, of two"] * len(rows),
-        "evidence": ["`06` fits b"] * len(rows),
-    }
-    return b"".join(written_changes(listed_changes(table, moves, notes)))
+    n, moves = len(rows), _moves(table, rows, columns, origins, vectors)
+    changes = Changes(
+        *moves.places(), np.full(n, 0.99), np.full(n, 0.999), np.ones(n, dtype=bool),
+        np.full(n, "swap, of two", dtype=object), np.full(n, "`06` fits b", dtype=object),
+        names=table.columns, within_rows=vectors == "rows",
+    )  # fmt: skip
+    return b"".join(written_changes(listed_changes(table, changes, [None] * n)))
 
 
 def test_a_cycle_is_replayed_and_undone():
@@ -191,3 +188,21 @@ def test_row_origins_are_checked_as_well():
         _applied(TABLE, changes.replace(b",x", b",x\n2,b,8,8,2"))
     with pytest.raises(TableError, match=r"line 3: t.csv has no row 9"):
         _applied(TABLE, changes.replace(b",x", b",9"))
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_zero_bytes_in_names_and_values_are_listed_and_read_back(tmp_path, suffix):
+    path, other = tmp_path / f"t.{suffix}", tmp_path / f"other.{suffix}"
+    frame = pl.DataFrame({"a\0": ["x\0y", "u"], "b": ["\0", "v"]})
+    frame.write_parquet(path) if suffix == "parquet" else frame.write_ndjson(path)
+    table = read_table(str(path))
+    names = table.columns
+    listed = _listed(table, [(0, names[0], names[1]), (0, names[1], names[0])], "rows")
+    assert b"\0" not in listed
+    changes = _csv(listed, "changes.csv")
+    other.write_bytes(b"".join(table.with_moves(plan_moves(table, changes))))
+    moved = read_table(str(other))
+    assert moved.frame.row(0) == ("\0", "x\0y")
+    back = b"".join(moved.with_moves(plan_moves(moved, changes, undo=True)))
+    other.write_bytes(back)
+    assert read_table(str(other)).frame.equals(table.frame)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 from unpermute.cli._app import app
 from unpermute.cli._options import Choice, Learning, Reading, Vectors, given, split_names
 from unpermute.cli._show import Screen, as_json
+from unpermute.table import scan
 
 SWAPPED = [3, 17, 40, 41, 99, 120, 150, 188]
 COMMANDS = ["scan", "repair", "apply", "audit"]
@@ -203,6 +205,11 @@ def test_a_question_has_a_command_for_either_answer(tmp_path):
     assert "animal and colour seem to be exchanged between line" in said
     assert "--exchange animal,colour:2-101" in said
     assert "--exchange animal,colour:102-201" in said
+    _run("repair", path, "--report", tmp_path / "asked.html")
+    page = (tmp_path / "asked.html").read_text()
+    assert "If animal and colour are exchanged in these lines" in page
+    assert "--exchange animal,colour:102-201" in page
+    assert "Nothing needs to be done now" not in page
     asked = json.loads(_run("scan", path, "--json").stdout)["summary"]["questions"]
     assert [question["columns"] for question in asked] == [["animal", "colour"]]
     result = _run("repair", path, "--exchange", "animal,colour:102-201", "-o", out)
@@ -210,11 +217,36 @@ def test_a_question_has_a_command_for_either_answer(tmp_path):
     assert out.read_text() == clean
 
 
+def test_a_scattered_question_is_answered_by_a_line_that_is_right(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "half.csv"
+    clean = _half_exchanged(path)
+    head, *turned = path.read_text().split("\n")
+    order = np.random.default_rng(0).permutation(len(turned))
+    path.write_text("\n".join([head, *(turned[k] for k in order)]))
+    scanned = _run("scan", "half.csv", "--fail-on-found")
+    said = " ".join(scanned.stdout.split())
+    assert scanned.exit_code == 1
+    assert "animal and colour seem to be exchanged in 50% of the lines, scattered" in said
+    asked = json.loads(_run("scan", "half.csv", "--json").stdout)["questions"]
+    truth = clean.split("\n")
+    wanted = [truth[0], *(truth[1:][k] for k in order)]
+    fixed = []
+    for reading in asked[0]["readings"]:
+        assert reading["command"] in said
+        words = shlex.split(reading["command"])[1:]
+        assert _run(*words, "--force").exit_code == 0
+        fixed.append((tmp_path / "half.repaired.csv").read_text().split("\n") == wanted)
+    assert sorted(fixed) == [False, True]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("animal,colour", "must name two columns and two lines"),
         ("animal:2-5", "must name two columns and two lines"),
+        ("animal,colour:7", "as in a,b:unlike-7"),
+        ("animal,colour:unlike-7-9", "as in a,b:unlike-7"),
         ("animal,color:2-5", "did you mean 'colour'"),
         ("animal,colour:900-901", "has no records on these lines"),
     ],
@@ -225,6 +257,69 @@ def test_an_exchange_that_cannot_be_meant_is_refused(tmp_path, text, said):
     result = _run("scan", path, "--exchange", text)
     assert result.exit_code == 2
     assert said in " ".join(result.output.split())
+
+
+def test_uncertain_records_and_trials_are_shown(tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.round(rng.normal(size=(300, 5)) * [1, 2, 4, 8, 16] + rng.normal(size=(300, 1)), 1)
+    for r in range(60):
+        i, j = rng.choice(5, 2, replace=False)
+        X[r, [i, j]] = X[r, [j, i]]
+    path = tmp_path / "unsure.csv"
+    pl.DataFrame(X, schema=list("abcde")).write_csv(path)
+    content = json.loads(_run("scan", path, "--json").stdout)
+    assert content["summary"]["n_uncertain"] > 0
+    unsure = next(each for each in content["vectors"] if each["status"] == "uncertain")
+    listed = [each for each in content["changes"] if each["line"] == unsure["line"]]
+    assert {each["accept"] for each in listed} == {"no"}
+    assert all(each["old"] != each["new"] and each["evidence"] for each in listed)
+    said = " ".join(_run("scan", path).stdout.split())
+    assert f"line {unsure['line']}:" in said
+    assert re.search(r"Tried on \d+ records damaged on purpose: \d+ would be changed", said)
+
+
+def test_a_file_in_any_format_and_a_frame_give_the_same_answer(tmp_path):
+    rng = np.random.default_rng(1)
+    frame = pl.DataFrame(
+        {
+            "name": rng.choice(["Ada", "Bo", "Cleo", "Dan", "Eve"], 300),
+            "town": rng.choice(["Bonn", "Kiel", "Ulm", "Trier"], 300),
+            "n": rng.integers(1, 40, 300),
+            "x": rng.normal(5, 1, 300).round(2),
+            "day": (np.datetime64("2024-01-01") + rng.integers(0, 300, 300)).astype(str),
+        }
+    )
+    name, town = frame["name"].to_list(), frame["town"].to_list()
+    for r in (4, 50, 200):
+        name[r], town[r] = town[r], name[r]
+    frame = frame.with_columns(pl.Series("name", name), pl.Series("town", town))
+    frame.write_csv(tmp_path / "t.csv")
+    frame.write_parquet(tmp_path / "t.parquet")
+    frame.write_ndjson(tmp_path / "t.jsonl")
+    answers = [json.loads(_run("scan", tmp_path / f"t.{kind}", "--json").stdout)
+               for kind in ("csv", "parquet", "jsonl")]  # fmt: skip
+    kept = ("row", "column", "moved_from", "damaged", "confidence", "accept", "evidence")
+    cells = [[[change[name] for name in kept] for change in answer["changes"]]
+             for answer in answers]  # fmt: skip
+    assert len(cells[0]) >= 6
+    assert cells[0] == cells[1] == cells[2]
+    result = scan(frame.to_pandas())
+    assert result.proposals[list(kept)].to_numpy().tolist() == cells[0]
+
+
+def test_the_kind_of_a_column_can_be_given(table):
+    said = " ".join(_run("scan", table, "--kind", "a=text,b=category", "--kind", "c=ignore").stdout
+                    .split())  # fmt: skip
+    assert "number (d, e, f)" in said
+    assert "text (a)" in said
+    assert "category (b)" in said
+    assert "c (it is to be ignored)" in said
+    for text, message in (("a", "must name a column and one of number, date"),
+                          ("a=colour", "must name a column and one of number, date"),
+                          ("z=text", "'z'")):  # fmt: skip
+        refused = _run("scan", table, "--kind", text)
+        assert refused.exit_code == 2
+        assert message in " ".join(refused.output.split())
 
 
 def test_scan_says_which_columns_were_judged_and_why_not(table):
@@ -371,7 +466,7 @@ def test_audit_says_how_much_can_be_undone(table, clean):
     found = json.loads(_run("audit", table, "--columns", "f", "--trials", "2", "--json").stdout)
     assert found["command"] == "audit"
     assert found["measures"]
-    assert found["summary"]["sentence"]
+    assert "Of the moved rows of f, " in found["summary"]["sentence"]
 
 
 # Refusals: one sentence, exit code 2, nothing written

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
@@ -131,6 +132,21 @@ def _arrow(path, nullable=True):
         writer.write_table(batch)
 
 
+def test_a_file_that_ends_polars_does_not_end_us(tmp_path, monkeypatch):
+    path = tmp_path / "t.parquet"
+    pl.DataFrame({"a": [1, 2], "b": [3, 4]}).write_parquet(path)
+    monkeypatch.setattr("unpermute.files._arrow.find_spec", lambda name: None)
+    assert read_table(str(path)).frame.shape == (2, 2)
+    with pytest.raises(TableError, match="is not a complete Parquet file"):
+        read_table(str(Path(__file__).parent / "corpus" / "page-header.parquet"))
+    # What a damaged file makes of the process that reads it.
+    script = tmp_path / "polars.py"
+    script.write_text("import os\ndef read_parquet(file):\n    file.read()\n    os.abort()\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(TableError, match="is not a complete Parquet file"):
+        read_table(str(path))
+
+
 def test_an_arrow_file_that_pyarrow_cannot_read_is_named(tmp_path, monkeypatch):
     path = str(tmp_path / "t.arrow")
     _arrow(path)
@@ -183,7 +199,9 @@ def test_a_closed_error_stream_gets_no_file_of_ours(table, tmp_path):
     assert output.read_bytes() == CSV.replace(b"0,100\n", b"100,0\n", 1)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["apply", "t.csv", "c.csv", "-o", "-"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["scan", "t.csv"], ["apply", "t.csv", "c.csv", "-o", "-"]]
+)
 def test_a_reader_that_goes_away_ends_it_silently(table, tmp_path, arguments):
     (tmp_path / "c.csv").write_bytes(CHANGES)
     reading, writing = os.pipe()

@@ -5,6 +5,7 @@ import csv
 import io
 import os
 import stat
+import sys
 
 import numpy as np
 import polars as pl
@@ -20,6 +21,7 @@ from unpermute.files._moves import Moves
 from unpermute.files._read import check_output_format, file_format, read_table
 from unpermute.files._source import TableError, check_columns
 from unpermute.files._write import OutputFiles
+from unpermute.table import scan
 
 ODD = b'\xef\xbb\xbfid,"a ""x""",b\r\n001, 1.50 ,"N/A"\n\n"2\r\nz",007,"x,""y"\r3,=cmd,12"'
 
@@ -212,6 +214,13 @@ def test_a_long_file_is_guessed_by_its_beginning():
     assert table.frame.row(-1) == ("1.5", "2.5")
 
 
+def test_a_long_header_is_guessed_as_a_whole():
+    names = [f"c{k}" for k in range(20_000)]
+    cells = ["1"] * 20_000
+    table = _table(("\t".join(names) + "\n" + "\t".join(cells) + "\n").encode())
+    assert table.columns == names
+
+
 def test_without_header_columns_are_numbered():
     assert _table(b"1,2\n3,4\n", header=False).frame.to_dict(as_series=False) == {
         "0": ["1", "3"],
@@ -221,6 +230,35 @@ def test_without_header_columns_are_numbered():
 
 def test_one_column_keeps_its_empty_lines():
     assert _table(b"a\n1\n\n2\n").frame.rows() == [("1",), (None,), ("2",)]
+
+
+def _n_calls(function):
+    """Return how many functions written in Python are called."""
+    calls = []
+    sys.setprofile(lambda frame, event, _: calls.append(event) if event == "call" else None)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return len(calls)
+
+
+def test_thousands_of_columns_are_read_and_looked_at_together(tmp_path):
+    paths = {}
+    for width in (1_100, 2_200):
+        rows = [[f"{k % 7}.{row}" for k in range(width)] for row in range(10)]
+        lines = [",".join(row) for row in [[f"c{k}" for k in range(width)], *rows]]
+        paths[width] = tmp_path / f"{width}.csv"
+        paths[width].write_text("\n".join(lines))
+
+    def look(width):
+        result = scan(read_table(str(paths[width])).frame)
+        assert "more than 1,000 columns" in result.summary["sentence"]
+
+    look(1_100)  # imports what it needs
+    few, many = (_n_calls(lambda width=width: look(width)) for width in paths)
+    # A call of polars for every column takes some hundred, and seconds for ten thousand columns.
+    assert (many - few) / 1_100 < 150
 
 
 def test_many_columns():

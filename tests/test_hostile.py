@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from unpermute.cli._app import app
 from unpermute.cli._shown import shown, shown_json
-from unpermute.files import CsvStyle, Moves, listed_changes, plan_moves, written_changes
+from unpermute.files import Changes, CsvStyle, listed_changes, plan_moves, written_changes
 from unpermute.files._csv import CsvTable
 
 RED = "\x1b[31mred\x1b[0m"
@@ -97,15 +97,14 @@ def _csv(rows):
 def test_safe_lists_are_read_back(rows, names):
     source = CsvTable(_csv([names, *rows]), "t.csv", CsvStyle(delimiter=","))
     n = len(rows)
-    moves = Moves(
+    k, blank = 3 * n, np.full(3 * n, "", dtype=object)
+    moves = Changes(
         np.repeat(np.arange(n), 3), np.tile(np.arange(3), n), np.repeat(np.arange(n), 3),
-        np.tile([1, 2, 0], n),
+        np.tile([1, 2, 0], n), np.ones(k), np.ones(k), np.ones(k, dtype=bool), blank, blank,
+        names=names,
     )  # fmt: skip
-    blank = [""] * len(moves)
-    notes = dict.fromkeys(("id", "accept", "damaged", "confidence", "cause", "evidence"), blank)
-    notes["accept"] = ["yes"] * len(moves)
-    notes["moved_from"] = [names[j] for j in moves.from_columns]
-    listed = b"".join(written_changes(listed_changes(source, moves, notes), for_spreadsheets=True))
+    lines = listed_changes(source, moves, [""] * k)
+    listed = b"".join(written_changes(lines, for_spreadsheets=True))
     for row in csv.reader(io.StringIO(listed.decode())):
         assert not any(cell[:1] in "=+-@\t\r" for cell in row if cell)
     changes = CsvTable(listed, "changes.csv", CsvStyle(delimiter=","))

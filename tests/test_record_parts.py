@@ -19,16 +19,20 @@ from unpermute.records import (
     repair_records,
 )
 from unpermute.records._bins import fit_bins
+from unpermute.records._calibrate import Calibration
 from unpermute.records._cells import DATE, MISSING, NUMBER, TEXT, kinds_of
 from unpermute.records._dependence import _log_ratios
+from unpermute.records._divided import find_divisions
+from unpermute.records._evidence import Evidence
 from unpermute.records._model import learn_model
+from unpermute.records._pairs import Binned, best_segment, ratios
 from unpermute.records._prior import default_prior
 from unpermute.records._read import _date, _number
-from unpermute.records._runs import _best_segment, _ratios, find_runs
+from unpermute.records._runs import find_runs
 from unpermute.records._smooth import fit_smooth
 from unpermute.records._text import fit_texts, kneser_ney, prepare_texts
-from unpermute.records._trials import damage_orders
-from unpermute.table import learn, repair, scan
+from unpermute.records._trials import Trials, damage_orders, weigh
+from unpermute.table import TableModel, learn, repair, scan
 
 NAMES = ["Ada", "Bo", "Cleo", "Dan", "Eve", "Finn", "Gil", "Hal"]
 PLACES = ["Xanten", "Ypern", "Zadar", "Wismar", "Vigo", "Ulm", "Turin", "Split"]
@@ -58,7 +62,17 @@ def swap(frame, rows, a, b):
 
 
 def cells_of(frame, **options):
-    return read_cells(nw.from_native(frame, eager_only=True), list(frame.columns), **options)[0]
+    frame = nw.from_native(frame, eager_only=True)
+    return read_cells(frame, frame.columns, **options)[0]
+
+
+@pytest.mark.parametrize("library", [pl.DataFrame, pd.DataFrame, pa.table])
+def test_codes_that_end_like_numbers_are_texts(library):
+    cells = cells_of(
+        library({"code": ["E10", "E11"], "number": ["1E1", "-.5"], "^.*$": ["1", "2"]})
+    )
+    assert np.isnan(cells.values[:, 0]).all()
+    assert cells.values[:, 1:].tolist() == [[10, 1], [-0.5, 2]]
 
 
 @pytest.mark.parametrize(
@@ -105,9 +119,40 @@ def test_every_cell_is_read_alone():
     cells = cells_of(frame)
     assert kinds_of(cells.classes[:, 0]).tolist() == [NUMBER, TEXT, MISSING, DATE]
     assert kinds_of(cells.classes[:, 1]).tolist() == [NUMBER, MISSING, NUMBER, NUMBER]
-    assert kinds_of(cells_of(frame, as_text=["a"]).classes[:, 0]).tolist() == [TEXT] * 2 + [
-        MISSING, TEXT,
-    ]  # fmt: skip
+    for kind in ("text", "category", "identifier"):
+        read = cells_of(frame, kinds={"a": kind, "b": kind})
+        assert kinds_of(read.classes[:, 0]).tolist() == [TEXT, TEXT, MISSING, TEXT]
+        assert kinds_of(read.classes[:, 1]).tolist() == [TEXT, MISSING, TEXT, TEXT]
+
+
+def test_a_column_holds_what_it_is_said_to_hold():
+    frame = pl.DataFrame({"a": ["007", "12", "0.5"], "b": ["20240229", "3 Mar 2024", "x"]})
+    plain = cells_of(frame)
+    assert kinds_of(plain.classes).T.tolist() == [[TEXT, NUMBER, NUMBER], [NUMBER, TEXT, TEXT]]
+    said = cells_of(frame, kinds={"a": "number", "b": "date"})
+    assert kinds_of(said.classes).T.tolist() == [[NUMBER] * 3, [DATE, DATE, TEXT]]
+    assert said.values[:, 0].tolist() == [7.0, 12.0, 0.5]
+    assert said.values[1, 1] - said.values[0, 1] == 3
+    whole, written = (cells_of(pl.DataFrame({"a": part}), kinds={"a": "category"})
+                      for part in ([3.0, 4.0], ["3", "4.0"]))  # fmt: skip
+    assert whole.text_list == written.text_list == ["3", "4"]
+
+
+def test_given_kinds_are_shown_kept_and_used(rng, tmp_path):
+    frame = people(rng).assign(level=rng.integers(1, 4, 400).astype(str))
+    given = {"level": "category", "age": "ignore", "code": "text"}
+    result = scan(frame, kinds=given)
+    shown = {each["column"]: each for each in result.summary["judged_columns"]}
+    assert (shown["level"]["kind"], shown["code"]["kind"]) == ("category", "text")
+    assert shown["age"]["kind"] is None
+    assert shown["age"]["not_judged"] == "it is to be ignored"
+    result.model.save(tmp_path / "kept.model")
+    kept = TableModel.load(tmp_path / "kept.model")
+    assert kept.kinds == {"level": "category", "code": "text"}
+    # The model reads another table as its own.
+    few = swap(frame.iloc[:30].reset_index(drop=True), [4], "level", "name")
+    again = kept.repair(few)
+    assert again.summary["settings"]["kinds"] == kept.kinds
 
 
 def test_columns_are_described(rng):
@@ -264,12 +309,149 @@ def test_rows_of_another_kind_are_no_run(rng):
     assert find_runs(number_cells(X)) == []
 
 
+@pytest.mark.parametrize("start", [0, 1, 2, 4])
+@pytest.mark.parametrize("options", [{}, {"id": "code"}, {"exclude": ["rate"]},
+                                     {"exclude": ["name", "since"]}])  # fmt: skip
+def test_a_tail_is_shifted_over_all_columns_or_left_alone(rng, start, options):
+    clean = people(rng)
+    values = clean.to_numpy(dtype=object)
+    damaged = values.copy()
+    for r in range(0, 400, 20):
+        damaged[r, start:] = np.roll(values[r, start:], 1 if r % 40 else -1)
+    result = repair(pd.DataFrame(damaged, columns=clean.columns), **options)
+    fixed = result.frame.to_numpy(dtype=object)
+    changed, whole = np.any(fixed != damaged, axis=1), np.all(fixed == values, axis=1)
+    assert not np.any(changed & ~whole)
+    # Of three columns at the end without the last one, two remain: no tail to be seen.
+    assert changed.sum() >= 15 or (start == 4 and "rate" in options.get("exclude", ()))
+
+
+def members(rng, n=600):
+    """Two dates in a fixed order, whose values alone say little, and two other columns."""
+    joined = rng.integers(0, 2500, n)
+    dates = np.datetime64("2015-01-01") + np.stack([joined, joined + rng.integers(1, 900, n)])
+    columns = dict(zip(["joined", "seen"], dates.astype(str), strict=True))
+    return pd.DataFrame({**columns, "age": rng.integers(18, 90, n),
+                         "town": rng.choice(["Bonn", "Trier", "Kiel"], n)}).astype(str)  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "last"), [(180, 209), (300, 419), (60, 239)])
+def test_a_run_of_columns_in_a_fixed_order_is_put_back(rng, first, last):
+    clean = members(rng)
+    result = repair(swap(clean, np.arange(first, last + 1), "joined", "seen"))
+    pd.testing.assert_frame_equal(result.frame, clean)
+    assert (result.vectors["row"].min(), result.vectors["row"].max()) == (first, last)
+
+
+def test_half_of_two_columns_in_a_fixed_order_is_a_question(rng):
+    damaged = swap(members(rng), np.arange(300, 600), "joined", "seen")
+    result = repair(damaged)
+    pd.testing.assert_frame_equal(result.frame, damaged)
+    assert [each["columns"] for each in result.summary["questions"]] == [["joined", "seen"]]
+
+
+def test_columns_that_cross_are_no_run(rng):
+    t = np.linspace(-1, 1, 800)
+    X = np.outer(t, [1, -1, 0.5, 0, -2]) + rng.normal(0, 0.1, (800, 5)) + 10
+    assert find_runs(number_cells(X.round(2))) == []
+    assert find_runs(number_cells(rng.normal(size=(800, 6)).cumsum(axis=0).round(2))) == []
+
+
+def test_a_run_is_found_where_other_columns_drift(rng):
+    wave = np.sin(np.arange(1000) / 50)
+    X = np.column_stack([1013 + rng.normal(0, 3, 1000), 420 + 50 * rng.random(1000),
+                         20 + 5 * wave + rng.normal(0, 0.5, 1000),
+                         60 - 10 * wave + rng.normal(0, 2, 1000)]).round(1)  # fmt: skip
+    X[300:350, [0, 1]] = X[300:350, [1, 0]]
+    (run,) = find_runs(number_cells(X))
+    assert (run.a, run.b, run.first, run.last, run.minority) == (0, 1, 300, 349, True)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.3, 0.5])
+def test_scattered_exchanges_are_a_question_that_either_answer_settles(rng, share):
+    clean = people(rng)
+    rows = rng.permutation(len(clean))[: int(share * len(clean))]
+    damaged = swap(clean, rows, "name", "place")
+    result = repair(damaged)
+    pd.testing.assert_frame_equal(result.frame, damaged)
+    (question,) = result.summary["questions"]
+    assert question["columns"] == ["name", "place"]
+    assert question["share"] == pytest.approx(share)
+    assert "scattered" in question["sentence"]
+    fixed = [repair(damaged, exchange=each["exchange"]).frame for each in question["readings"]]
+    turned = swap(clean, np.arange(len(clean)), "name", "place")
+    for answer in fixed:
+        assert answer.equals(clean) or answer.equals(turned)
+    assert fixed[0].equals(clean) != fixed[1].equals(clean)
+
+
+def test_scattered_exchanges_of_amounts_are_a_question(rng):
+    net = np.exp(rng.normal(4, 1, 600)).round(2)
+    clean = pd.DataFrame({"net": net, "gross": (1.19 * net).round(2), "n": rng.integers(1, 9, 600)})
+    damaged = swap(clean, rng.permutation(600)[:200], "net", "gross")
+    result = repair(damaged)
+    pd.testing.assert_frame_equal(result.frame, damaged)
+    (question,) = result.summary["questions"]
+    assert question["columns"] == ["net", "gross"]
+    right = question["readings"][0]["exchange"]
+    pd.testing.assert_frame_equal(repair(damaged, exchange=right).frame, clean)
+
+
+def test_parts_that_never_meet_are_no_question_at_half(rng):
+    # Within a country either reading is as likely, whatever the others say.
+    country = rng.integers(0, 5, 500)
+    frame = pd.DataFrame({"country": country, "town": 10 * (country + 1) + rng.integers(0, 4, 500),
+                          "n": rng.integers(0, 99, 500)}).astype(str)  # fmt: skip
+    frame["country"], frame["town"] = "C" + frame["country"], "T" + frame["town"]
+    rows = rng.permutation(500)
+    assert find_divisions(cells_of(swap(frame, rows[:250], "country", "town"))) == []
+    (found,) = find_divisions(cells_of(swap(frame, rows[:120], "country", "town")))
+    np.testing.assert_array_equal(found.rows, np.sort(rows[:120]))
+
+
+def mirrors(rng, n=500):
+    """Columns that change places by nature."""
+    teams = np.array([f"Team {letter}" for letter in "ABCDEFGHIJKLMNOP"])
+    home = rng.integers(0, 16, n)
+    away = (home + rng.integers(1, 16, n)) % 16
+    held, paid = rng.normal(50, 8, n).round(1), np.exp(rng.normal(5, 0.4, n)).round(2)
+    low, debit = rng.normal(10, 3, n).round(2), rng.random(n) < 0.4
+    before = rng.normal(140, 15, n).round()
+    return pd.DataFrame(
+        {
+            "home": teams[home], "away": teams[away], "held": held, "lost": 100 - held,
+            "goals": rng.poisson(1.6, n), "against": rng.poisson(1.2, n), "lower": low,
+            "upper": low + rng.gamma(2, 1, n).round(2), "mother": rng.choice(NAMES[:4], n),
+            "father": rng.choice(NAMES[4:], n), "debit": np.where(debit, paid, 0),
+            "credit": np.where(debit, 0, paid), "before": before,
+            "after": before - rng.normal(6, 8, n).round(), "is": np.where(debit, "yes", "no"),
+            "is_not": np.where(debit, "no", "yes"), "from": rng.choice(PLACES, n),
+            "to": rng.choice(PLACES, n),
+        }
+    )  # fmt: skip
+
+
+def test_columns_that_mirror_each_other_are_no_question(rng):
+    frame = mirrors(rng)
+    assert find_divisions(cells_of(frame)) == []
+    assert find_divisions(number_cells(rng.normal(size=(400, 8)))) == []
+    exclusive = rng.normal(size=(400, 1)) * [1, -1]
+    assert find_divisions(number_cells(exclusive.round(2))) == []
+
+
 def test_exchanges_that_cannot_be_meant_are_refused(rng):
     frame = people(rng)
     with pytest.raises(ValueError, match="exchange names 'nobody'"):
         repair(frame, exchange=[("name", "nobody", 0, 3)])
     with pytest.raises(ValueError, match="rows 3 to 900 are not rows"):
         repair(frame, exchange=[("name", "place", 3, 900)])
+    with pytest.raises(ValueError, match="must be two columns and one or two rows"):
+        repair(frame, exchange=[("name", "place")])
+    frame.loc[3, "place"] = None
+    with pytest.raises(ValueError, match="row 3 has equal or missing values"):
+        repair(frame, exchange=[("name", "place", 3)])
+    with pytest.raises(ValueError, match="names 'name' twice"):
+        repair(frame, exchange=[("name", "name", 3)])
     with pytest.raises(ValueError, match="exchange is for vectors='rows'"):
         repair(frame, vectors="columns", exchange=[("name", "place", 3, 9)])
 
@@ -343,8 +525,9 @@ def test_categories_that_depend_on_each_other_are_told_apart(rng):
             "target_land": np.array(["DE", "FR", "IT"])[lands[:, 1]],
         }
     )
-    # Both columns hold the same towns: only countries and prices tell which is which.
-    result = repair(swap(truth, list(range(10)), "origin", "target"))
+    # Both columns hold the same towns: only countries and prices tell which is which. The evidence
+    # is weak, and always of one pair: such records are proposed, but not changed with 95%.
+    result = repair(swap(truth, list(range(10)), "origin", "target"), min_confidence=0.8)
     right = (result.frame == truth).all(axis=1)
     assert right[:10].mean() >= 0.6
     assert right[10:].all()
@@ -370,7 +553,7 @@ def test_columns_in_a_fixed_order_are_told_apart(rng):
         (np.datetime64("2015-01-01") + days).astype(str), columns=["joined", "seen"]
     ).assign(age=rng.integers(20, 70, 600).astype(str))
     damaged = swap(truth, list(range(20)), "joined", "seen")
-    result = repair(damaged)
+    result = repair(damaged, min_confidence=0.8)
     right = (result.frame == truth).all(axis=1)
     assert right[:20].mean() >= 0.8
     assert right[20:].all()
@@ -399,12 +582,12 @@ def test_links_leave_the_record_out_and_are_a_probability(rng):
     assert len(dependence) == 1
     counts, weight = dependence.counts[0], dependence.weights[0]
     share = (counts.sum(axis=1, keepdims=True) + 0.5 / 3) / (counts.sum() + 0.5)
-    given = share * np.exp(dependence.links(2).table[0, :3, :3])
+    given = share * np.exp(dependence.links().table[0, :3, :3])
     np.testing.assert_allclose(given.sum(axis=0), 1.0)
     assert weight > 0
     # Every record is judged by the others.
     row = 7
-    one, other = divmod(learned.placed.own_keys[row, 0], dependence.links(2).table.shape[2])
+    one, other = divmod(learned.placed.own_keys[row, 0], dependence.links().table.shape[2])
     counts = counts.copy()
     counts[one, other] -= 1
     expected = _log_ratios(counts, weight)[one, other]
@@ -437,10 +620,52 @@ def test_the_best_segment_is_the_best_of_all(letters, cut):
     bins = np.array([[k % 3, k // 3] for k in letters], dtype=np.int64)
     shares = np.log(np.array([[0.5, 0.2], [0.3, 0.3], [0.2, 0.5]]))
     low, high = sorted((cut % len(bins), len(bins) // 2))
-    one, other = _ratios(bins, shares, 0, 1)
-    s = np.clip(one + other, -4, 4)
+    values = bins.astype(float)
+    one, other = ratios(Binned(bins, values, np.zeros(bins.shape)), shares, 0, 1)
+    s = np.clip(one + other + 1.5 * np.sign(values[:, 0] - values[:, 1]), -4, 4)
     s[low:high] = np.minimum(s[low:high], 0)
     sums = [s[a:b].sum() for a in range(len(s)) for b in range(a + 1, len(s) + 1)]
-    total, first, stop = _best_segment(bins, shares, 0, 1, low, high)
+    total, first, stop = best_segment(bins, values, shares, 1.5, 0, 1, low, high)
     assert total == pytest.approx(max(0.0, *sums))
     assert total == pytest.approx(s[first:stop].sum())
+
+
+@pytest.mark.parametrize(("n_odd", "changed"), [(30, True), (50, False)])
+def test_nothing_is_changed_where_most_records_would_move(n_odd, changed):
+    n, swap_of_two = 100, np.array([1, 0, 2])
+    odd = np.arange(n) < n_odd
+    score = np.where(odd, 15.0, -9.0)
+    orders = np.where(odd[:, None], swap_of_two, np.arange(3))
+    evidence = Evidence(orders, score, score, score, odd)
+    calibration = Calibration(
+        score[odd], np.zeros(n_odd, dtype=bool), np.full(50, 15.0), np.zeros(50, dtype=bool),
+        np.ones(50), np.array([0.0, 1.0, 0.0]),
+    )  # fmt: skip
+    cells = number_cells(np.random.default_rng(0).normal(size=(n, 3)))
+    alone = _repair._decide(cells, evidence, calibration, None, 0.95, True)
+    assert set(alone.status[odd]) == {"recovered" if changed else "uncertain"}
+    assert (alone.confidence[odd].max() > 0.5) == changed
+    # A clean table to learn from says which side is right.
+    taught = _repair._decide(cells, evidence, calibration, None, 0.95, False)
+    assert set(taught.status[odd]) == {"recovered"}
+
+
+def test_trials_count_as_often_as_their_kind_of_damage_occurs(rng):
+    p, n = 8, 400
+    swaps, cycles = np.tile(np.arange(p), (2, n // 2, 1))
+    swaps[:, :2], cycles[:, :4] = [1, 0], [1, 2, 3, 0]
+    orders = np.concatenate([swaps, cycles])
+    # Half of the cycles are taken for swaps. Of the records of the table, half look like swaps: all
+    # of them are cycles.
+    found = np.concatenate([swaps, swaps[: n // 4], np.argsort(cycles[: n // 4], axis=1)])
+    seen = np.concatenate([swaps[:100], np.argsort(cycles[:100], axis=1)])
+    evidence, table = (
+        Evidence(part, np.full(len(part), 9.0), np.zeros(len(part)), np.zeros(len(part)),
+                 np.ones(len(part), dtype=bool))
+        for part in (found, seen)
+    )  # fmt: skip
+    nothing = np.zeros(n, dtype=int)
+    trials = Trials(evidence, np.ones(n, dtype=bool), nothing, nothing, nothing, orders)
+    weights = weigh(trials, table)
+    assert weights[: n // 2].sum() < 0.1 * weights.sum()
+    assert weights.mean() == pytest.approx(1)

@@ -16,6 +16,8 @@ check() { # name, Python, resolution
 }
 
 check lowest 3.11 lowest-direct
+# Pythons that pyenv keeps are installed, too, though its shims answer for one alone.
+for folder in "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin; do PATH="$PATH:$folder"; done
 NEWEST=$(uv python list --only-installed --no-managed-python 2>/dev/null |
     sed -n 's/^cpython-\(3\.[0-9]*\)\..*/\1/p' | sort -t. -k2 -n | tail -1)
 check newest "${NEWEST:-3}" highest

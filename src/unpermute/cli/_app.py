@@ -267,7 +267,7 @@ def audit(
         typer.Option(
             "--together/--independent",
             metavar="",
-            help="Whether the columns keep each other's company.",
+            help="Shuffle all columns with one permutation, or each with its own.",
         ),
     ] = False,
     ratio: Annotated[
@@ -276,11 +276,15 @@ def audit(
     id: Annotated[
         str | None, typer.Option(metavar="COL", help="Column that names the records.")
     ] = None,
-    trials: Annotated[int, typer.Option(metavar="N", min=1, help="Shuffles to average over.")] = 20,
+    trials: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Number of simulated releases.")
+    ] = 20,
     tolerance: Annotated[
         float,
         typer.Option(
-            metavar="P", min=0.0, help="Standard deviations within which a cell is recovered."
+            metavar="P",
+            min=0.0,
+            help="Distance, in standard deviations, within which a cell counts as recovered.",
         ),
     ] = 0.05,
     max_seconds: Annotated[

@@ -160,20 +160,22 @@ class Choice:
         list[str] | None,
         _option(panel=_CHOICE, metavar="A,B", help="Columns to leave out."),
     ] = None
-    as_text: Annotated[
+    kind: Annotated[
         list[str] | None,
         _option(
             panel=_CHOICE,
-            metavar="A,B",
-            help="For rows: columns of text that look like numbers or dates.",
+            metavar="COL=KIND",
+            help="For rows: what a column holds: number, date, category, text, identifier, or"
+            " ignore (default: recognised).",
         ),
     ] = None
     exchange: Annotated[
         list[str] | None,
         _option(
             panel=_CHOICE,
-            metavar="A,B:FIRST-LAST",
-            help="For rows: columns A and B are exchanged from one line of the file to another.",
+            metavar="A,B:LINES",
+            help="For rows: columns A and B are exchanged, from one line of the file to another"
+            " (a,b:100-200) or in all lines that are unlike one (a,b:unlike-7).",
         ),
     ] = None
     blocks: Annotated[

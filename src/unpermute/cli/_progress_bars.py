@@ -37,6 +37,10 @@ _TITLES = {
 @contextmanager
 def draw_progress(*, time_left: bool = False) -> Iterator[None]:
     """Draw one bar per stage while the block runs, if stderr is a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
     # Shares, not counts: a stage that runs once per subspace counts every vector several times.
     columns: list[ProgressColumn] = [
         TextColumn("{task.description:<26}"),
@@ -46,8 +50,7 @@ def draw_progress(*, time_left: bool = False) -> Iterator[None]:
     ]
     if time_left:
         columns += [TextColumn("left"), TimeRemainingColumn()]
-    console = Console(stderr=True)
-    progress = Progress(*columns, console=console, disable=not console.is_terminal)
+    progress = Progress(*columns, console=console)
     with progress, on_progress(_bars(progress)):
         yield
 

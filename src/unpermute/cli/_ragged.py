@@ -5,13 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unpermute._words import counted
 from unpermute.cli._options import Learning
 from unpermute.files import INSERT, JOIN, LineEdit, RaggedLine, SourceTable
 
 __all__ = ["Ragged", "mend"]
 
-# Regular records that trials are made of.
-_TRIALS = 120
+# Regular records that trials are made of, at most a third of them all, and how many others are
+# enough to learn what judges the trials.
+_TRIALS, _ENOUGH = 120, 5000
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Ragged:
     def words(self, columns: list[str]) -> str:
         """Return for people what would make the line regular."""
         n = len(self.line.fields)
-        fields = "1 field" if n == 1 else f"{n} fields"
+        fields = counted(n, "field")
         if self.edit is None:
             return f"{fields}; left as it is"
         name, k = columns[self.edit.column], self.edit.column
@@ -65,11 +67,14 @@ def mend(source: SourceTable, result, learning: Learning) -> list[Ragged]:
     # A column of such a name could not be told from an edit in a list of changes.
     if not lines or result.model is None or {JOIN, INSERT} & set(source.columns):
         return [Ragged(line, None, 0.0, False) for line in lines]
+    order = np.random.default_rng(learning.seed).permutation(len(source.frame_rows))
+    n_trials = min(_TRIALS, len(order) // 3)
     mended = mend_lines(
         result.model,
         source.columns,
         [line.fields for line in lines],
-        _sample(source, learning.seed),
+        _records(source, order[:n_trials]),
+        trial_model=_model_without(source, result, learning, order[n_trials:][:_ENOUGH]),
         delimiter=source.delimiter,  # type: ignore[attr-defined]
         read=source.read_records,  # type: ignore[attr-defined]
         random_state=learning.seed,
@@ -86,10 +91,23 @@ def mend(source: SourceTable, result, learning: Learning) -> list[Ragged]:
     return found
 
 
-def _sample(source, seed):
+def _model_without(source, result, learning, others):
+    """Return a model that has not seen the records of the trials, None if there is none."""
+    from unpermute.table import learn
+
+    settings = result.summary["settings"]
+    if settings["model"] or settings["reference"]:
+        return result.model  # learned from another table
+    options = {name: settings[name] for name in ("kinds", "rank", "random_state")}
+    try:
+        frame = source.frame[others]
+        return learn(frame, columns=result.model.names, n_jobs=learning.jobs, **options)
+    except ValueError:
+        return None
+
+
+def _records(source, places):
     """Return some regular records as they stand in the file."""
-    rng = np.random.default_rng(seed)
-    rows = rng.permutation(source.frame_rows)[:_TRIALS]
-    n = len(source.columns)
+    rows, n = source.frame_rows[places], len(source.columns)
     texts = source.texts(np.repeat(rows, n), np.tile(np.arange(n), len(rows)))
     return [texts[k * n : (k + 1) * n] for k in range(len(rows))]

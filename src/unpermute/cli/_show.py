@@ -10,14 +10,16 @@ from rich.table import Table
 from rich.text import Text
 
 from unpermute import __version__
+from unpermute._words import counted
 from unpermute.cli._shown import shown, shown_json
 from unpermute.files import split_suffix
 
 __all__ = ["Screen", "as_json"]
 
-_SHOWN = 10
+# Vectors shown, and more of them that are uncertain.
+_SHOWN, _UNCERTAIN = 10, 5
 # Cells shown of a record, and columns named in a sentence.
-_CELLS, _NAMED = 4, 6
+_CELLS, _NAMED = 4, 12
 _STATUS_STYLES = {"recovered": "green", "uncertain": "yellow"}
 
 
@@ -83,8 +85,8 @@ class Screen:
         if outputs.table is None:
             self._print("\nDry run: no table was written. -o FILE writes the repaired one.")
         elif outputs.table != "-":
-            done = _counted(result.summary["n_moved_cells"], "cell") + " moved"
-            done += f" and {_counted(n_mended, 'line')} mended" if n_mended else ""
+            done = counted(result.summary["n_moved_cells"], "cell") + " moved"
+            done += f" and {counted(n_mended, 'line')} mended" if n_mended else ""
             self._print(f"\n{outputs.table} is {table} with {done}, and nothing else.")
         for path, what in [
             (outputs.changes, "lists every moved cell, and what was proposed but not done"),
@@ -98,40 +100,24 @@ class Screen:
             self._print("To decide yourself, write yes or no in its column accept, and then:")
             self._command(words)
 
-    def asked(self, result, table: str, options: list[str], lines) -> None:
+    def asked(self, questions: list[dict]) -> None:
         """Show what a person has to decide, with the command for either answer."""
-        for question in result.summary.get("questions") or []:
-            first, last = question["first_row"], question["last_row"]
-            names = ",".join(question["columns"])
-            end = result.summary["n_rows"] - 1
-            inside = [(first, last)]
-            outside = [part for part in ((0, first - 1), (last + 1, end)) if part[0] <= part[1]]
-            numbers = lines([first, last])
-            self._print(
-                f"\nA question: {' and '.join(question['columns'])} seem to be exchanged between"
-                f" line {numbers[0]:,} and line {numbers[1]:,} ({question['share']:.0%} of the"
-                " table) compared with the other lines. It cannot be told which of the two is"
-                " right, so nothing was changed there.",
-                style="yellow",
-            )
-            stem, suffix = _stem(table)
-            for text, parts in (("these lines", inside), ("the other lines", outside)):
-                self._print(f"To exchange them in {text}:")
-                words = ["unpermute", "repair", table, *options]
-                for part in parts:
-                    low, high = lines(list(part))
-                    words += ["--exchange", f"{names}:{low}-{high}"]
-                self._command([*words, "-o", f"{stem}.repaired{suffix}"])
+        for question in questions:
+            self._print(f"\nA question: {question['sentence']}", style="yellow")
+            for reading in question["readings"]:
+                self._print(f"If {reading['if']}:")
+                self._command(reading["command"])
 
     def ragged(self, lines, columns: list[str]) -> None:
         """Show lines that have another number of fields than the header."""
         if not lines:
             return
         mended = [line for line in lines if line.accepted]
+        n_left = len(lines) - len(mended)
+        left = f"{n_left:,} stays as it is" if n_left == 1 else f"{n_left:,} stay as they are"
         self._print(
-            f"\n{_counted(len(lines), 'line')} with another number of fields than the"
-            f" {len(columns)} of the header: {len(mended)} can be mended,"
-            f" {len(lines) - len(mended)} stay as they are.",
+            f"\n{counted(len(lines), 'line')} with another number of fields than the"
+            f" {len(columns)} of the header: {len(mended):,} can be mended, {left}.",
             style="bold",
         )
         for line in sorted(lines, key=lambda line: line.accepted)[:_SHOWN]:
@@ -142,10 +128,10 @@ class Screen:
 
     def applied(self, moves, table: str, output: str | None, *, undo: bool) -> None:
         """Show what a list of changes did."""
-        done = _counted(len(moves), "cell") + (" moved back" if undo else " moved")
+        done = counted(len(moves), "cell") + (" moved back" if undo else " moved")
         if moves.edits:
-            done += f" and {_counted(len(moves.edits), 'line')} "
-            done += "as they were" if undo else "made regular"
+            done += f" and {counted(len(moves.edits), 'line')} "
+            done += "made irregular again" if undo else "made regular"
         if output is None:
             self._print(f"The list fits {table}: {done}. -o FILE writes the table.")
         elif output != "-":
@@ -183,18 +169,31 @@ class Screen:
         for sentence in _judged(summary.get("judged_columns") or []):
             self._print(sentence, style="dim")
         self._notes(summary)
+        self._trials(summary.get("trials") or {})
         rows = result.vectors.to_dicts()
         if not rows:
             return
-        first = rows[:_SHOWN]
+        # The most suspicious ones, and the first that a person has to decide about.
+        left = [row for row in rows[_SHOWN:] if row["status"] == "uncertain"]
+        first = rows[:_SHOWN] + left[:_UNCERTAIN]
         by_record = lines is not None and first[0].get("row") is not None
         first = _with_lines(first, lines) if by_record else first
         self._console.print()
         self._console.print(_vector_table(first))
         if by_record:
             self._proposals(result, first)
-        if len(rows) > _SHOWN:
-            self._print(f"… and {len(rows) - _SHOWN:,} more; --json lists all.", style="dim")
+        if len(rows) > len(first):
+            more = "--json and --changes list all" if by_record else "--json lists all"
+            self._print(f"… and {len(rows) - len(first):,} more; {more}.", style="dim")
+
+    def _trials(self, trials):
+        """How good repairs were where the truth is known."""
+        if trials.get("n"):
+            self._print(
+                f"Tried on {counted(trials['n'], 'record')} damaged on purpose:"
+                f" {trials['n_changed']:,} would be changed, {trials['n_right']:,} rightly.",
+                style="dim",
+            )
 
     def _proposals(self, result, records):
         """Values now and proposed, and the evidence, of the records shown."""
@@ -219,11 +218,8 @@ class Screen:
 
     def _command(self, words):
         # One line however narrow the screen is, so that it can be copied.
-        self._console.print(Text("  " + shown(shlex.join(words))), soft_wrap=True)
-
-
-def _counted(n, thing):
-    return f"{n:,} {thing}" if n == 1 else f"{n:,} {thing}s"
+        words = words if isinstance(words, str) else shlex.join(words)
+        self._console.print(Text("  " + shown(words)), soft_wrap=True)
 
 
 def _plain_table():

@@ -1,7 +1,6 @@
 """``unpermute scan``, ``repair``, ``apply`` and ``audit``: read, call, write, show."""
 
 import io
-import re
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -14,14 +13,15 @@ import typer
 from unpermute.cli._errors import one_sentence
 from unpermute.cli._options import Choice, Learning, Reading, Vectors, given, split_names
 from unpermute.cli._progress_bars import draw_progress
+from unpermute.cli._questions import ask, read_answers
 from unpermute.cli._ragged import Ragged, mend
 from unpermute.cli._show import Screen, as_json
 from unpermute.files import (
     CHANGE_COLUMNS,
     NA_TEXTS,
     STDOUT,
+    Changes,
     CsvStyle,
-    Moves,
     OutputFiles,
     SourceTable,
     TableError,
@@ -97,15 +97,18 @@ def run_scan_or_repair(
         inputs = [table, choice.reference, model]
         with outputs.planned(force=force, inputs=inputs, json=json) as files:
             source, result = _search(command, table, reading, choice, learning, model)
-            found = Found(source, result, _moves(source, result), mend(source, result, learning))
+            changes = result.moves.in_file(source)
+            found = Found(source, result, changes, mend(source, result, learning))
             lines = _lines_of(source)
             command_line = shlex.join(["unpermute", "repair", table, *words])
-            _write(files, outputs, found, command_line)
+            questions = ask(result.summary.get("questions") or [], table, words, lines)
+            _write(files, outputs, found, command_line, questions)
         if json:
             changes = _as_dicts(found.listed())
             written, ragged = outputs.paths(), [line.as_dict(source) for line in found.ragged]
             more = {"changes": changes, "written": written, "assumed": source.notes}
             more |= {"ragged_lines": ragged} if ragged else {}
+            more |= {"questions": questions} if questions else {}
             print(as_json(command, table, result, lines=lines, **more))
         else:
             screen = Screen(stderr=outputs.use_stdout)
@@ -116,8 +119,8 @@ def run_scan_or_repair(
                 n_mended = sum(line.accepted for line in found.ragged)
                 screen.repaired(result, table, outputs, lines, n_mended)
             screen.ragged(found.ragged, source.columns)
-            screen.asked(result, table, words, lines)
-    if fail_on_found and (result.summary["n_suspicious"] or found.ragged):
+            screen.asked(questions)
+    if fail_on_found and (result.summary["n_suspicious"] or found.ragged or questions):
         raise typer.Exit(1)
 
 
@@ -211,24 +214,24 @@ class Found:
 
     source: SourceTable
     result: Any
-    moves: Any
+    changes: Changes
     ragged: list[Ragged]
 
-    def accepted(self) -> Moves:
+    def accepted(self) -> Changes:
         """Return what is to be done."""
-        places = (part[self.moves.accept] for part in self.moves.places())
         edits = tuple(line.edit for line in self.ragged if line.edit is not None and line.accepted)
-        return Moves(*places, edits=edits)
+        return replace(self.changes.accepted(), edits=edits)
 
     def listed(self) -> Iterator[tuple]:
         """Yield everything that is proposed, as lines of a list of changes."""
         mended = [line.proposal() for line in self.ragged if line.edit is not None]
+        ids = self.result.proposals["id"].to_list()
         return chain(
-            _listed(self.source, self.moves, self.result), listed_edits(self.source, mended)
+            listed_changes(self.source, self.changes, ids), listed_edits(self.source, mended)
         )
 
 
-def _write(files, outputs, found, command_line):
+def _write(files, outputs, found, command_line, questions):
     source, result = found.source, found.result
     if outputs.table is not None:
         files.write(outputs.table, repaired_as(outputs.table, source, found.accepted()))
@@ -236,7 +239,7 @@ def _write(files, outputs, found, command_line):
         lines = written_changes(found.listed(), for_spreadsheets=outputs.for_spreadsheets)
         files.write(outputs.changes, lines)
     if outputs.report is not None:
-        files.write(outputs.report, [_report(result, source.name, command_line)])
+        files.write(outputs.report, [_report(result, source, command_line, questions)])
     if outputs.model is not None:
         files.write(outputs.model, [_kept(result)])
     files.commit()
@@ -279,7 +282,7 @@ def _format(reading):
 
 def _choice_options(source, choice):
     columns, exclude = split_names(choice.columns), split_names(choice.exclude)
-    as_text = split_names(choice.as_text)
+    kinds = _kinds(choice.kind)
     groups: str | list | None = choice.groups
     names = _present([choice.id, choice.blocks])
     if groups is not None and choice.vectors is Vectors.rows:
@@ -287,41 +290,35 @@ def _choice_options(source, choice):
     elif groups is not None and groups != "auto":
         groups = [split_names([part]) for part in choice.groups.split(";")]
         names = [*names, *(name for part in groups for name in part)]
-    check_columns([*names, *(columns or []), *(exclude or []), *(as_text or [])], source)
+    check_columns([*names, *(columns or []), *(exclude or []), *(kinds or {})], source)
     return {
         "vectors": choice.vectors.value,
         "id": choice.id,
         "columns": columns,
         "exclude": exclude,
-        "as_text": as_text,
-        "exchange": _exchanges(choice.exchange, source),
+        "kinds": kinds,
+        "exchange": read_answers(choice.exchange, source),
         "blocks": choice.blocks,
         "groups": groups,
     }
 
 
-def _exchanges(texts, source):
-    """Exchanges that were named by lines of the file, as rows."""
+def _kinds(texts):
+    """What columns are said to hold, by name."""
+    from unpermute.records import KINDS
+
     if texts is None:
         return None
-    lines = source.lines(source.frame_rows)
-    found = []
-    for text in texts:
-        match = re.fullmatch(r"(.+):(\d+)-(\d+)", text)
-        names = split_names([match[1]]) if match else None
-        if match is None or names is None or len(names) != 2:
+    kinds = {}
+    for text in split_names(texts) or []:
+        name, equals, kind = text.rpartition("=")
+        if not equals or kind not in KINDS:
             raise TableError(
-                f"--exchange {text!r} must name two columns and two lines, as in a,b:100-200."
+                f"--kind {text!r} must name a column and one of {', '.join(KINDS)}, as in"
+                " code=text."
             )
-        check_columns(names, source)
-        first, last = (
-            np.searchsorted(lines, int(match[2])),
-            np.searchsorted(lines, int(match[3]), side="right"),
-        )
-        if first >= last:
-            raise TableError(f"--exchange {text!r}: {source.name} has no records on these lines.")
-        found.append((*names, int(first), int(last) - 1))
-    return found
+        kinds[name] = kind
+    return kinds
 
 
 def _lines_of(source):
@@ -333,37 +330,27 @@ def _present(names):
     return [name for name in names if name is not None]
 
 
-def _moves(source, result):
-    """The proposals of a result, with columns as they are numbered in the file."""
-    places = {name: place for place, name in enumerate(source.columns)}
-    number = np.array([places[name] for name in result.summary["columns"]], dtype=np.int64)
-    moves, rows = result.moves, source.frame_rows
-    return replace(
-        moves,
-        rows=rows[moves.rows],
-        columns=number[moves.columns],
-        from_rows=rows[moves.from_rows],
-        from_columns=number[moves.from_columns],
-    )
-
-
-def _listed(source, moves, result):
-    names = ("id", "moved_from", "accept", "damaged", "confidence", "cause", "evidence")
-    notes = {name: result.proposals[name].to_list() for name in names}
-    if result.summary["vectors"] == "columns":
-        notes["moved_from"] = moves.from_rows.tolist()
-    return listed_changes(source, moves, notes)
-
-
 def _as_dicts(changes):
     return [dict(zip(CHANGE_COLUMNS, change, strict=True)) for change in changes]
 
 
-def _report(result, name, command_line):
+def _report(result, source, command_line, questions):
     from unpermute.report import render_report
 
     settings = {"command": command_line, **result.summary.get("settings", {})}
-    return render_report(result, source_name=name, settings=settings).encode()
+    answers = {
+        reading["if"]: reading["command"]
+        for question in questions
+        for reading in question["readings"]
+    }
+    page = render_report(
+        result,
+        source_name=source.name,
+        settings=settings,
+        lines=_lines_of(source),
+        answers=answers,
+    )
+    return page.encode()
 
 
 def _kept(result) -> bytes:

@@ -8,6 +8,7 @@ others have nothing to do with their row: a column that is independent of the ot
 them loosely, is not a shuffled one.
 """
 
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,7 +41,11 @@ class ColumnRepairs:
         Higher is more suspicious: the share of the rows that seem to have moved, or the distance
         from the nearest subspace.
     confidence : ndarray of shape (p,)
+        Probability that the column was shuffled as found, or that it was not.
+    strength : ndarray of shape (p,)
+        Share of the moved rows that are expected to be right.
     entry_confidence : ndarray of shape (p, n)
+        Probability that a row is right.
     status : ndarray of str of shape (p,)
     cause : ndarray of str of shape (p,)
     labels : ndarray of int of shape (p,)
@@ -53,6 +58,7 @@ class ColumnRepairs:
     permutations: np.ndarray
     score: np.ndarray
     confidence: np.ndarray
+    strength: np.ndarray
     entry_confidence: np.ndarray
     status: np.ndarray
     cause: np.ndarray
@@ -103,7 +109,10 @@ def repair_columns(
             n_subspaces, rank, min_confidence=min_confidence, random_state=random_state,
             n_jobs=n_jobs,
         )  # fmt: skip
-        model.fit(np.where(np.isnan(values), np.nan, views[0]).T)
+        with warnings.catch_warnings():
+            # What it cannot tell, the links tell below.
+            warnings.simplefilter("ignore", UserWarning)
+            model.fit(np.where(np.isnan(values), np.nan, views[0]).T)
         repairs.labels[:] = model.labels_
         named = {int(j) for group in found for j in group}
         recovered = model.outlier_mask_ & (model.status_ == "recovered")
@@ -126,6 +135,7 @@ def _untouched(X):
     return ColumnRepairs(
         np.tile(np.arange(n), (p, 1)),
         np.zeros(p),
+        np.ones(p),
         np.ones(p),
         np.ones((p, n)),
         np.full(p, "clean", dtype="<U9"),
@@ -153,7 +163,8 @@ def _link_groups(repairs, views, groups, blocks, min_confidence, *, starts=None,
         linked = expit(links.evidence)
         certain = moved.any() and links.strength >= _WEAK and linked >= min_confidence
         repairs.score[group] = moved.mean()
-        repairs.confidence[group] = linked * links.strength
+        repairs.confidence[group] = linked
+        repairs.strength[group] = linked * links.strength
         repairs.entry_confidence[group] = linked * links.posterior
         if certain:
             repairs.permutations[group] = links.order
@@ -185,7 +196,7 @@ def _limited(repairs, max_moves):
 def _with_structure(repairs):
     """Say how much of what looks shuffled can be put back."""
     suspicious = repairs.status != "clean"
-    share = float(repairs.confidence[suspicious].mean()) if suspicious.any() else 1.0
+    share = float(repairs.strength[suspicious].mean()) if suspicious.any() else 1.0
     weak = bool(suspicious.any() and not np.any(repairs.status == "recovered"))
     sentence = (
         f"The link between these columns and the others is weak: about {share:.0%} of the moved"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from unpermute.files._moves import (
         INSERT,
         JOIN,
+        Changes,
         LineEdit,
         Moves,
         cell_texts,
@@ -45,6 +46,7 @@ __all__ = [
     "JOIN",
     "NA_TEXTS",
     "STDOUT",
+    "Changes",
     "CsvStyle",
     "LineEdit",
     "Moves",
@@ -69,37 +71,13 @@ __all__ = [
     "written_changes",
 ]
 
-_MODULES = {
-    "_changes": ("CHANGE_COLUMNS", "listed_changes", "plan_moves", "written_changes"),
-    "_csv_layout": ("NA_TEXTS", "CsvStyle"),
-    "_line_edits": ("listed_edits",),
-    "_moves": (
-        "INSERT",
-        "JOIN",
-        "LineEdit",
-        "Moves",
-        "cell_texts",
-        "holds_null",
-        "move_cells",
-        "unfit_moves",
-    ),
-    "_read": (
-        "FORMATS",
-        "check_output_format",
-        "file_format",
-        "read_table",
-        "repaired_as",
-        "split_suffix",
-        "tells_format",
-    ),
-    "_source": ("RaggedLine", "SourceTable", "TableError", "check_columns"),
-    "_write": ("STDOUT", "OutputFiles"),
-}
+# In this order, because data frames are repaired without polars, which all but the first need.
+_MODULES = ("_moves", "_source", "_csv_layout", "_line_edits", "_changes", "_write", "_read")
 
 
 def __getattr__(name):
-    # Lazy, because data frames are repaired without polars, which only files need.
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f"unpermute.files.{module}"), name)
+    for module in _MODULES if name in __all__ else ():
+        found = import_module(f"unpermute.files.{module}")
+        if name in found.__all__:
+            return getattr(found, name)
     raise AttributeError(f"module 'unpermute.files' has no attribute {name!r}")

@@ -3,6 +3,8 @@
 import io
 import mmap
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -20,21 +22,17 @@ _FILE_MAGIC = b"ARROW1"
 
 
 class ArrowTable(SourceTable):
-    """A table in a Parquet or an Arrow file.
+    """A table in a Parquet or an Arrow file: a `SourceTable` with one more parameter.
 
     Parameters
     ----------
-    raw : bytes or mmap
-        The file.
-    name : str
-        What messages call it.
     format : {"parquet", "arrow"}
         Which of the two it is.
     """
 
     def __init__(self, raw: bytes | mmap.mmap, name: str, format: str):
-        self.notes: list[str] = []
-        self.name, self._raw, self._format = name, raw, format
+        super().__init__(raw, name)
+        self._format = format
         self._is_stream = format == "arrow" and raw[: len(_FILE_MAGIC)] != _FILE_MAGIC
         self.columns = list(self.frame.columns)
         self.n_rows = self.frame.height
@@ -60,13 +58,17 @@ class ArrowTable(SourceTable):
         yield sink.getbuffer()
 
     def _read_frame(self) -> pl.DataFrame:
-        readers = {"parquet": pl.read_parquet, "arrow": pl.read_ipc}
-        read = pl.read_ipc_stream if self._is_stream else readers[self._format]
-        if find_spec("pyarrow") is not None:
-            self._read_with_pyarrow()  # polars ends the process where some files are damaged
+        reader = "read_parquet" if self._format == "parquet" else "read_ipc"
+        reader = "read_ipc_stream" if self._is_stream else reader
+        # Polars ends the process where some files are damaged.
+        with_pyarrow = find_spec("pyarrow") is not None
+        if not with_pyarrow and not _survives(reader, self._raw):
+            raise TableError(f"{self.name} is not a complete {self._format.capitalize()} file.")
         try:
             with _without_last_words():
-                return read(io.BytesIO(self._raw))
+                if with_pyarrow:  # whose types are those of the file that is written
+                    return pl.DataFrame(self._read_with_pyarrow()[0])
+                return getattr(pl, reader)(io.BytesIO(self._raw))
         except pl.exceptions.DuplicateError as error:
             raise TableError(f"{self.name} has two columns of one name: {error}.") from None
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
@@ -78,11 +80,9 @@ class ArrowTable(SourceTable):
 
     def _write_with_polars(self, moved, sink):
         if self._format == "parquet":
-            options = {}
-            if hasattr(pl, "read_parquet_metadata"):  # since polars 1.30
-                options["metadata"] = pl.read_parquet_metadata(io.BytesIO(self._raw))
-                options["metadata"].pop("ARROW:schema", None)
-            moved.write_parquet(sink, **options)
+            metadata = pl.read_parquet_metadata(io.BytesIO(self._raw))
+            metadata.pop("ARROW:schema", None)
+            moved.write_parquet(sink, metadata=metadata)
         elif self._is_stream:
             moved.write_ipc_stream(sink)
         else:
@@ -111,7 +111,9 @@ class ArrowTable(SourceTable):
         with self._sentence(f"is not a complete {self._format.capitalize()} file"):
             if self._format == "parquet":
                 file = pq.ParquetFile(source)
-                compression, table = _compression(file), file.read()
+                # In this order: an unknown compression ends the process where it is asked for.
+                table = file.read()
+                compression = _compression(file)
             else:
                 open_file = pa.ipc.open_stream if self._is_stream else pa.ipc.open_file
                 table = open_file(source).read_all()
@@ -128,6 +130,16 @@ class ArrowTable(SourceTable):
         except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
             reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
             raise TableError(f"{self.name} {problem}: {reason}.") from None
+
+
+def _survives(reader, raw):
+    """Return whether another process lives on after reading a file, or trying to."""
+    script = f"import io, sys, polars; polars.{reader}(io.BytesIO(sys.stdin.buffer.read()))"
+    trial = subprocess.run(
+        [sys.executable, "-c", script], input=raw, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, check=False,
+    )  # fmt: skip
+    return trial.returncode in (0, 1)
 
 
 @contextmanager
@@ -168,5 +180,7 @@ def _replaced(table, changed):
     for series in changed:
         place = table.schema.get_field_index(series.name)
         field = table.schema.field(place)
-        table = table.set_column(place, field, series.to_arrow().cast(field.type))
+        # Without its name, which polars cannot hand over if it holds a zero byte.
+        cells = series.alias("").to_arrow()
+        table = table.set_column(place, field, cells.cast(field.type))
     return table

@@ -7,13 +7,13 @@ Where the list has a column ``accept``, lines with "no" are proposals that are n
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from unpermute.files._line_edits import plan_edits
-from unpermute.files._moves import INSERT, JOIN, Moves
+from unpermute.files._moves import INSERT, JOIN, Changes, Moves
 from unpermute.files._source import SourceTable, TableError, check_columns
 
 __all__ = [
@@ -36,41 +36,42 @@ _MOST_DIGITS = 18
 # What a spreadsheet may take for a formula, and the apostrophe that tells it not to.
 _CALCULATED = ("=", "+", "-", "@", "\t", "\r", "'")
 _SPECIAL = re.compile(r'[",\r\n]')
+# Delimited text cannot hold a zero byte, as JSON and Parquet can: a list shows a sign for it.
+_ZERO, _ZERO_SIGN = "\0", "\N{SYMBOL FOR NULL}"
 
 
-def listed_changes(source: SourceTable, moves: Moves, notes: dict) -> Iterator[tuple]:
+def listed_changes(source: SourceTable, changes: Changes, ids: Sequence) -> Iterator[tuple]:
     """Yield changes in the order of `CHANGE_COLUMNS`, with cells as they stand in the file.
 
     Parameters
     ----------
     source : SourceTable
         The table before the changes.
-    moves : Moves
-        The changes.
-    notes : dict of sequences
-        What else there is to say: "id", "moved_from", "accept", "damaged", "confidence", "cause"
-        and "evidence".
+    changes : Changes
+        By rows and columns of the file.
+    ids : sequence
+        What the record of every change is called.
 
     Yields
     ------
     change : tuple
         One cell that receives another value.
     """
-    for first in range(0, len(moves), _BATCH_LINES):
-        part = slice(first, first + _BATCH_LINES)
+    for first in range(0, len(changes), _BATCH_LINES):
+        part = changes.take(slice(first, first + _BATCH_LINES))
         yield from zip(
-            source.lines(moves.rows[part]).tolist(),
-            moves.rows[part].tolist(),
-            notes["id"][part],
-            [source.columns[column] for column in moves.columns[part]],
-            source.texts(moves.rows[part], moves.columns[part]),
-            source.texts(moves.from_rows[part], moves.from_columns[part]),
-            notes["moved_from"][part],
-            notes["accept"][part],
-            notes["damaged"][part],
-            notes["confidence"][part],
-            notes["cause"][part],
-            notes["evidence"][part],
+            source.lines(part.rows).tolist(),
+            part.rows.tolist(),
+            ids[first : first + _BATCH_LINES],
+            [source.columns[column] for column in part.columns],
+            source.texts(part.rows, part.columns),
+            source.texts(part.from_rows, part.from_columns),
+            part.origins(),
+            np.where(part.accept, "yes", "no").tolist(),
+            part.damaged.tolist(),
+            part.confidence.tolist(),
+            part.cause.tolist(),
+            part.evidence.tolist(),
             strict=True,
         )
 
@@ -166,10 +167,13 @@ def _read_changes(source, changes):
         )
     lines = _accepted(changes)
     texts = {name: _column(changes, lines, name) for name in _NEEDED}
-    for name in ("column", "moved_from"):
-        # A name as it stands counts first: it may begin with an apostrophe itself.
-        texts[name] = [
-            text if text in source.columns else _without_apostrophe(text) for text in texts[name]
+    names = {_shown(name): name for name in source.columns}
+    # A name as it stands counts first: it may begin with an apostrophe itself.
+    names |= {name: name for name in source.columns}
+    for of_columns in ("column", "moved_from"):
+        texts[of_columns] = [
+            names.get(text) or names.get(plain := _without_apostrophe(text), plain)
+            for text in texts[of_columns]
         ]
     return Listed(changes, lines, **texts)
 
@@ -266,8 +270,13 @@ def _without_apostrophe(text):
 
 def _field(value):
     # Not by the csv module, which leaves a lone carriage return without quotes.
-    text = "" if value is None else str(value)
+    text = "" if value is None else _shown(str(value))
     return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
+
+
+def _shown(text):
+    """Return a text as a list can hold it."""
+    return text.replace(_ZERO, _ZERO_SIGN)
 
 
 def _is_number(text):
@@ -343,6 +352,7 @@ def _place(source, key):
 
 
 def _same(present, listed):
+    present = _shown(present)
     if listed in (present, _as_text(present)):
         return True
     # A spreadsheet in which the list was edited may have written 1.50 as 1.5: the table still has

@@ -17,7 +17,7 @@ from unpermute.files._csv_kernels import copy_with_moves, find_cells, write_plai
 from unpermute.files._csv_layout import CsvStyle, find_layout, lines_at
 from unpermute.files._marks import Marks, find_marks
 from unpermute.files._moves import JOIN, LineEdit, Moves
-from unpermute.files._source import RaggedLine, SourceTable, TableError
+from unpermute.files._source import RaggedLine, SourceTable, TableError, refuse_doubles
 
 __all__ = ["CsvTable"]
 
@@ -29,30 +29,28 @@ _CONTROL_BYTES = [bytes([byte]) for byte in (31, 30, 29, 28, *range(1, 9), *rang
 
 
 class CsvTable(SourceTable):
-    """A table in delimited text.
+    """A table in delimited text: a `SourceTable` with one more parameter.
 
     Parameters
     ----------
-    raw : bytes or mmap
-        The file.
-    name : str
-        What messages call it.
     style : CsvStyle
         How it is to be read.
     """
 
     def __init__(self, raw: bytes | mmap.mmap, name: str, style: CsvStyle):
-        self.name, self._style = name, style
+        super().__init__(raw, name)
+        self._style = style
         self._utf8, self._codec = _as_utf8(raw, style.encoding, name)
         self._data = np.frombuffer(self._utf8, dtype=np.uint8)
         begin = len(_BOM) if self._utf8[: len(_BOM)] == _BOM else 0
         layout = find_layout(self._data, begin, style, name)
-        self._delimiter, self.notes = ord(layout.delimiter), list(layout.notes)
+        self._delimiter = ord(layout.delimiter)
+        self.notes += layout.notes
         starts, n_fields, n_columns = layout.starts, layout.n_fields, layout.n_columns
         if style.header:
             names = self._cell_texts(np.full(n_columns, starts[0]), np.arange(n_columns))
             self.columns = [text.strip() for text in names]
-            _refuse_doubles(self.columns, name)
+            refuse_doubles(self.columns, name)
             starts, n_fields = starts[1:], n_fields[1:]
         else:
             self.columns = [str(column) for column in range(n_columns)]
@@ -102,7 +100,7 @@ class CsvTable(SourceTable):
         frame = frame.with_columns(
             pl.when(pl.all().is_in(missing)).then(None).otherwise(pl.all()).name.keep()
         )
-        return self._marks.plain(frame)
+        return self._marks.plain(frame)[0]
 
     def with_moves(self, moves: Moves) -> Iterator[bytes | memoryview]:
         """Yield the file, piece by piece, with the bytes of cells moved."""
@@ -130,8 +128,8 @@ class CsvTable(SourceTable):
             raise AssertionError(f"{self.name}: {frame.height} of {n_rows} records were read")
         if self._style.finds_marks:
             self._marks = find_marks(frame)
-            before, frame = frame, self._marks.plain(frame)
-            self.notes += self._marks.notes(before, frame)
+            frame, notes = self._marks.plain(frame)
+            self.notes += notes
         return frame
 
     def _plain_batches(self, between, after):
@@ -297,17 +295,6 @@ def _check_utf8(raw, name):
 def _refuse_zero_bytes(raw, name):
     if raw.find(b"\0") >= 0:
         raise TableError(f"{name} is not a table in text: it holds zero bytes.")
-
-
-def _refuse_doubles(columns, name):
-    """Refuse a table in which two columns have one name."""
-    seen: set[str] = set()
-    for column in columns:
-        if column in seen:
-            raise TableError(
-                f"{name} has two columns called {column!r}; every column needs a name of its own."
-            )
-        seen.add(column)
 
 
 def _unquoted(token):

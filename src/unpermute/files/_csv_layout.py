@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unpermute._words import counted
 from unpermute.files._csv_kernels import find_records
 from unpermute.files._source import TableError, few
 
@@ -130,7 +131,7 @@ def find_layout(data: np.ndarray, begin: int, style: CsvStyle, name: str) -> Lay
     begin = _after_lines(data, begin, style.skip_lines or 0, name)
     delimiter = style.delimiter
     if delimiter is None:
-        delimiter = _guess_delimiter(data[begin : begin + _SAMPLE], style.decimal)
+        delimiter = _guess_delimiter(_first_lines(data[begin:]), style.decimal)
         if delimiter != ",":
             notes.append(f"Fields are separated by {_called(delimiter)}.")
     starts, n_fields = find_records(data, begin, ord(delimiter))
@@ -192,10 +193,19 @@ def _usual(n_fields):
     return usual, float(np.mean(rest == usual))
 
 
+def _first_lines(data):
+    """Return some whole lines, one at least."""
+    size = _SAMPLE
+    while size < len(data):
+        stop = 1 + max(map(bytes(data[:size]).rfind, (b"\n", b"\r")))
+        if stop:
+            return data[:stop]
+        size *= 2
+    return data
+
+
 def _guess_delimiter(sample, decimal):
     """Return the character that splits the first lines into most fields, equally many in each."""
-    if len(sample) == _SAMPLE:
-        sample = sample[: 1 + max(map(bytes(sample).rfind, (b"\n", b"\r")))]
     found = {}
     for delimiter in _DELIMITERS:
         n_fields = find_records(sample, 0, ord(delimiter))[1]
@@ -232,8 +242,7 @@ def _refuse_irregular(data, layout, name):
     if len(odd) <= _MOSTLY * (len(layout.starts) - 1):
         return
     lines = lines_at(data, layout.starts[odd])
-    n = int(layout.n_fields[odd[0]])
-    fields = "1 field" if n == 1 else f"{n} fields"
+    fields = counted(int(layout.n_fields[odd[0]]), "field")
     others = f", and so on ({few(lines.tolist())})" if len(odd) > 1 else ""
     raise TableError(
         f"{name}, line {lines[0]}: {fields}, but the first line has {layout.n_columns}"

@@ -15,15 +15,7 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 
 
 class JsonTable(JsonLinesTable):
-    """A table in a JSON array of objects; keys are columns, a missing key is a missing value.
-
-    Parameters
-    ----------
-    raw : bytes or mmap
-        The file.
-    name : str
-        What messages call it.
-    """
+    """A table in a JSON array of objects; keys are columns, a missing key is a missing value."""
 
     def _find_records(self, raw: bytes | mmap.mmap, name: str) -> np.ndarray:
         try:

@@ -22,18 +22,10 @@ _DECODER = json.JSONDecoder(
 
 
 class JsonLinesTable(SourceTable):
-    """A table in JSON lines; keys are columns, and a missing key is a missing value.
-
-    Parameters
-    ----------
-    raw : bytes or mmap
-        The file.
-    name : str
-        What messages call it.
-    """
+    """A table in JSON lines; keys are columns, and a missing key is a missing value."""
 
     def __init__(self, raw: bytes | mmap.mmap, name: str):
-        self.name, self._raw, self.notes = name, raw, []
+        super().__init__(raw, name)
         self._spans = self._find_records(raw, name)
         self.n_rows = len(self._spans)
         if not self.n_rows:

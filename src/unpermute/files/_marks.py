@@ -40,10 +40,11 @@ _GROUPED = {
     ".": _number(rf"[1-9]\d{{0,2}}(?:(?:,|{_GAP})\d{{3}})+"),
 }
 _BETWEEN = {",": rf"(\d)(?:\.|{_GAP})(\d)", ".": rf"(\d)(?:,|{_GAP})(\d)"}
-_MARKED = rf"\d(?:[.,]|{_GAP})\d"
 # Records that are looked at, evenly spaced, and how many times more cells must show one mark.
 _LOOKED_AT = 20_000
 _CLEARLY = 9
+# Cells that are looked at in one call: a call for each of thousands of short columns takes long.
+_AT_ONCE = 1 << 20
 # Share of the cells of a column that must have been read so for it to be mentioned.
 _TELLING = 0.1
 
@@ -63,27 +64,32 @@ class Marks:
     own: dict[str, str | None]
     usual: str
 
-    def plain(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return a frame of texts with a point in every number and nothing between thousands."""
-        return frame.with_columns(self._plain(series) for series in frame)
+    def plain(self, frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+        """Return a frame of texts with a point in every number and nothing between thousands.
 
-    def notes(self, before: pl.DataFrame, after: pl.DataFrame) -> list[str]:
-        """Return sentences that say what was assumed."""
+        Beside it are sentences that say what was assumed.
+        """
+        changed: list[pl.Series] = []
         named: dict[str, list[str]] = {",": [], ".": []}
-        for name in before.columns:
-            n_changed = int((before[name] != after[name]).sum() or 0)
-            if n_changed > _TELLING * (before.height - before[name].null_count()):
-                named[self.own[name] or self.usual].append(name)
+        for (mark, own), names in self._alike(frame.columns).items():
+            numbers = f"{_FRACTION[mark]}|{_GROUPED[mark]}" if own else _FRACTION[mark]
+            n_read = _n_matching(frame[names], numbers)
+            some = [name for name in names if n_read[name]]
+            if some:
+                changed += frame[some].select(_plain(pl.all(), numbers, mark)).get_columns()
+                named[mark] += [n for n in some if n_read[n] > _TELLING * frame[n].count()]
         notes = [f"Read as decimal commas: {few(named[','])}."] if named[","] else []
         if named["."]:
             notes.append(f"Read as numbers with separated thousands: {few(named['.'])}.")
-        return notes
+        return frame.with_columns(changed), notes
 
-    def _plain(self, series):
-        mark = self.own[series.name] or self.usual
-        if not series.str.contains(_MARKED).any():
-            return series
-        return _plain(series, mark, own=self.own[series.name] == mark or mark == ".")
+    def _alike(self, columns):
+        """Return columns that are read alike, by decimal mark and whether it is surely theirs."""
+        alike: dict[tuple[str, bool], list[str]] = {}
+        for name in columns:
+            mark = self.own[name] or self.usual
+            alike.setdefault((mark, mark in (self.own[name], ".")), []).append(name)
+        return alike
 
 
 def find_marks(frame: pl.DataFrame) -> Marks:
@@ -94,8 +100,9 @@ def find_marks(frame: pl.DataFrame) -> Marks:
     >>> import polars as pl
     >>> from unpermute.files._marks import find_marks
     >>> frame = pl.DataFrame({"price": ["1.234,50", "3,20"], "n": ["1", "2"]})
-    >>> find_marks(frame).plain(frame)["price"].to_list()
-    ['1234.50', '3.20']
+    >>> plain, notes = find_marks(frame).plain(frame)
+    >>> plain["price"].to_list(), notes
+    (['1234.50', '3.20'], ['Read as decimal commas: price.'])
     """
     own = _decimal_marks(frame)
     return Marks(own, "," if set(own.values()) - {None} == {","} else ".")
@@ -105,20 +112,31 @@ def _decimal_marks(frame):
     """Return the decimal mark that the cells of each column show, None if they do not."""
     rows = np.unique(np.linspace(0, frame.height - 1, _LOOKED_AT).astype(np.int64))
     sample = frame[rows] if frame.height > _LOOKED_AT else frame
-    marks: dict[str, str | None] = {}
-    for series in sample:
-        n = {mark: int(series.str.contains(shows).sum() or 0) for mark, shows in _SHOWS.items()}
-        mark = max(n, key=lambda each: n[each])
-        marks[series.name] = mark if n[mark] > _CLEARLY * (sum(n.values()) - n[mark]) else None
-    return marks
+    comma, point = (_n_matching(sample, _SHOWS[mark]) for mark in ",.")
+    return {name: _clearer_mark(comma[name], point[name]) for name in frame.columns}
 
 
-def _plain(series, mark, *, own):
+def _clearer_mark(n_comma, n_point):
+    if max(n_comma, n_point) <= _CLEARLY * min(n_comma, n_point):
+        return None
+    return "," if n_comma > n_point else "."
+
+
+def _n_matching(frame, pattern):
+    """Return how many cells of every column match, by name."""
+    counts = []
+    step = max(1, _AT_ONCE // max(frame.height, 1))
+    for first in range(0, frame.width, step):
+        names = frame.columns[first : first + step]
+        cells = frame[names].unpivot()["value"]
+        matching = cells.str.contains(pattern).fill_null(False).to_numpy()
+        counts += matching.reshape(len(names), -1).sum(axis=1).tolist()
+    return dict(zip(frame.columns, counts, strict=True))
+
+
+def _plain(cells, numbers, mark):
     """Return cells that are numbers with this decimal mark as plain numbers."""
-    is_number = series.str.contains(_FRACTION[mark])
-    if own:
-        is_number |= series.str.contains(_GROUPED[mark])
-    plain = series.str.replace_all(_BETWEEN[mark], "${1}${2}")
+    plain = cells.str.replace_all(_BETWEEN[mark], "${1}${2}")
     if mark == ",":
         plain = plain.str.replace(r"(\d),(\d)", "${1}.${2}")
-    return plain.zip_with(is_number.fill_null(False), series).alias(series.name)
+    return pl.when(cells.str.contains(numbers)).then(plain).otherwise(cells).name.keep()

@@ -1,6 +1,6 @@
 """Cells that receive the value of other cells, and data frames with cells moved."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from decimal import Context, Decimal
 from functools import partial
 from numbers import Integral
@@ -11,6 +11,7 @@ import numpy as np
 __all__ = [
     "INSERT",
     "JOIN",
+    "Changes",
     "LineEdit",
     "Moves",
     "cell_texts",
@@ -72,6 +73,70 @@ class Moves:
     def places(self):
         """Return rows, columns, and the rows and columns that values come from."""
         return self.rows, self.columns, self.from_rows, self.from_columns
+
+
+@dataclass(frozen=True)
+class Changes(Moves):
+    """Proposed moves: how sure each of them is, why, and whether it is made.
+
+    Attributes
+    ----------
+    confidence : ndarray of float
+        Probability that all of the proposal is right.
+    damaged : ndarray of float
+        Probability that the record or column is damaged.
+    accept : ndarray of bool
+        Whether the change is made; otherwise it is only proposed.
+    cause : ndarray of str
+        What happened to the record or column.
+    evidence : ndarray of str
+        What speaks for it, in words.
+    names : list of str
+        The columns that `columns` and `from_columns` number.
+    within_rows : bool
+        Whether values move within records; otherwise they move within columns.
+    """
+
+    confidence: np.ndarray
+    damaged: np.ndarray
+    accept: np.ndarray
+    cause: np.ndarray
+    evidence: np.ndarray
+    names: list[str] = field(kw_only=True)
+    within_rows: bool = field(default=True, kw_only=True)
+
+    def take(self, chosen):
+        """Return some of the changes, or all of them in another order."""
+        arrays = [each.name for each in fields(self) if not each.kw_only]
+        return replace(self, **{name: getattr(self, name)[chosen] for name in arrays})
+
+    def by_row(self):
+        """Return the changes row by row."""
+        return self.take(np.lexsort((self.columns, self.rows)))
+
+    def accepted(self):
+        """Return the changes that are made."""
+        return self.take(self.accept)
+
+    def origins(self):
+        """Return where each value comes from: a column of its record, or a row of its column."""
+        if self.within_rows:
+            return [self.names[column] for column in self.from_columns]
+        return self.from_rows.tolist()
+
+    def in_file(self, source):
+        """Return the changes by rows and columns of the file that the table was read from."""
+        places = {name: place for place, name in enumerate(source.columns)}
+        columns = np.array([places[name] for name in self.names], dtype=np.int64)
+        rows = source.frame_rows
+        return replace(
+            self,
+            rows=rows[self.rows],
+            columns=columns[self.columns],
+            from_rows=rows[self.from_rows],
+            from_columns=columns[self.from_columns],
+            names=list(source.columns),
+        )
 
 
 def move_cells(frame, names, moves):

@@ -19,19 +19,10 @@ _MOST_HEADER = 10_000 + 100
 
 
 class NpyTable(SourceTable):
-    """A matrix in a NumPy file; its columns are called "0", "1", ….
-
-    Parameters
-    ----------
-    raw : bytes or mmap
-        The file.
-    name : str
-        What messages call it.
-    """
+    """A matrix in a NumPy file; its columns are called "0", "1", …."""
 
     def __init__(self, raw: bytes | mmap.mmap, name: str):
-        self.notes: list[str] = []
-        self.name, self._raw = name, raw
+        super().__init__(raw, name)
         shape, fortran, dtype, begin = _read_header(raw, name)
         if len(shape) != 2 or dtype.kind not in "biuf":
             raise TableError(f"{name} is not a table: it must hold one matrix of numbers.")

@@ -1,5 +1,6 @@
 """What every file format offers: a frame to look at, cells as text, and itself with cells moved."""
 
+import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import polars as pl
 
 from unpermute.files._moves import Moves
 
-__all__ = ["RaggedLine", "SourceTable", "TableError", "check_columns", "few"]
+__all__ = ["RaggedLine", "SourceTable", "TableError", "check_columns", "few", "refuse_doubles"]
 
 _LONGEST = 600
 
@@ -49,6 +50,13 @@ class RaggedLine:
 class SourceTable(ABC):
     """A table as it stands in a file.
 
+    Parameters
+    ----------
+    raw : bytes or mmap
+        The file.
+    name : str
+        What messages call it.
+
     Attributes
     ----------
     name : str
@@ -65,10 +73,12 @@ class SourceTable(ABC):
 
     compression: str | None = None
 
-    name: str
     columns: list[str]
     n_rows: int
-    notes: list[str]
+
+    def __init__(self, raw: bytes | mmap.mmap, name: str):
+        self._raw, self.name = raw, name
+        self.notes: list[str] = []
 
     @cached_property
     def frame(self) -> pl.DataFrame:
@@ -122,3 +132,14 @@ def check_columns(wanted: Sequence[str], table: SourceTable) -> None:
                 shown = ", ".join(repr(other) for other in table.columns[:8])
                 hint = f"its columns are {shown}{', …' if len(table.columns) > 8 else ''}."
             raise TableError(f"{table.name} has no column {name!r}; {hint}")
+
+
+def refuse_doubles(columns, name):
+    """Refuse a table in which two columns have one name."""
+    seen: set[str] = set()
+    for column in columns:
+        if column in seen:
+            raise TableError(
+                f"{name} has two columns called {column!r}; every column needs a name of its own."
+            )
+        seen.add(column)

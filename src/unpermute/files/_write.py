@@ -20,7 +20,7 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-__all__ = ["OutputFiles"]
+__all__ = ["STDOUT", "OutputFiles"]
 
 STDOUT = "-"
 

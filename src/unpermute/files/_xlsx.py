@@ -16,7 +16,7 @@ from unpermute.files._csv_layout import CsvStyle
 from unpermute.files._marks import find_marks
 from unpermute.files._moves import Moves
 from unpermute.files._sheet import Workbook, cell_name, read_part
-from unpermute.files._source import SourceTable, TableError, few
+from unpermute.files._source import SourceTable, TableError, few, refuse_doubles
 
 __all__ = ["WorkbookTable"]
 
@@ -25,14 +25,10 @@ _FIRST_ROWS, _FILLED = 50, 0.8
 
 
 class WorkbookTable(SourceTable):
-    """A table in a sheet of a workbook.
+    """A table in a sheet of a workbook: a `SourceTable` with two more parameters.
 
     Parameters
     ----------
-    raw : bytes or mmap
-        The file.
-    name : str
-        What messages call it.
     style : CsvStyle
         Which texts mean "no value", whether there is a header, and lines to skip before it.
     sheet : str or None
@@ -40,7 +36,8 @@ class WorkbookTable(SourceTable):
     """
 
     def __init__(self, raw: bytes | mmap.mmap, name: str, style: CsvStyle, sheet: str | None):
-        self.name, self._raw, self._style, self.notes = name, raw, style, []
+        super().__init__(raw, name)
+        self._style = style
         book = Workbook(raw, name)
         self._part, title = book.part_of(sheet)
         if len(book.sheets) > 1:
@@ -51,11 +48,7 @@ class WorkbookTable(SourceTable):
         names = self._names(header)
         self._first_column = min(names, default=0)
         self.columns = [names[column] for column in sorted(names)]
-        if len(set(self.columns)) < len(self.columns):
-            doubled = next(c for c in self.columns if self.columns.count(c) > 1)
-            raise TableError(
-                f"{name} has two columns called {doubled!r}; every column needs a name of its own."
-            )
+        refuse_doubles(self.columns, name)
         self._rows, self._places = self._sheet.table(
             header + style.header, self._first_column, len(self.columns)
         )
@@ -117,9 +110,8 @@ class WorkbookTable(SourceTable):
             .name.keep()
         )
         if self._style.finds_marks:
-            marks = find_marks(frame)
-            before, frame = frame, marks.plain(frame)
-            self.notes += marks.notes(before, frame)
+            frame, notes = find_marks(frame).plain(frame)
+            self.notes += notes
         return frame
 
     def _text_frame(self, places):

@@ -1,29 +1,42 @@
 """Records with values under wrong columns: value models, joint model, search and decision."""
 
 from unpermute.records._bins import Bins
-from unpermute.records._causes import ANOTHER_ORDER, PERMUTED, RUN, SHIFTED, SWAPPED, name_causes
+from unpermute.records._causes import (
+    ANOTHER_ORDER,
+    PERMUTED,
+    RUN,
+    SCATTERED,
+    SHIFTED,
+    SWAPPED,
+    name_causes,
+)
 from unpermute.records._cells import Cells, number_cells
 from unpermute.records._dependence import Dependence
+from unpermute.records._divided import Division
 from unpermute.records._explain import explain
 from unpermute.records._joint import JointModel, Score
 from unpermute.records._model import RecordModel
 from unpermute.records._prior import MovePrior
-from unpermute.records._read import ColumnKind, describe_columns, read_cells
+from unpermute.records._read import KINDS, ColumnKind, describe_columns, read_cells
 from unpermute.records._repair import KnownRecords, RecordRepairs, learn_records, repair_records
 from unpermute.records._score import score_records
 from unpermute.records._smooth import Smooth, fit_smooth
+from unpermute.records._tails import shift_whole_tails
 from unpermute.records._text import TextModel
 from unpermute.records._values import ValueModel
 
 __all__ = [
     "ANOTHER_ORDER",
+    "KINDS",
     "MODEL_PARTS",
     "PERMUTED",
     "RUN",
+    "SCATTERED",
     "SHIFTED",
     "SWAPPED",
     "Cells",
     "ColumnKind",
+    "Division",
     "KnownRecords",
     "RecordRepairs",
     "Score",
@@ -36,6 +49,7 @@ __all__ = [
     "read_cells",
     "repair_records",
     "score_records",
+    "shift_whole_tails",
 ]
 
 # What a learned model consists of: the classes that a model in a file may hold.

@@ -1,13 +1,16 @@
 r"""Turn the evidence for proposals into probabilities, by trials on the table itself.
 
-`damaged`: the trials show which odds damaged records get, so the number of records with high odds
-tells how many there are, and how many of them to expect at lower odds; natural outliers are what is
-there beyond that. A logistic function of the odds, of the expected against the observed number of
-records with such odds, of the number of damaged ones, and of the margin over decoys is the
-probability of damage.
+`damaged`: trials show which odds damaged records get. At the highest odds natural outliers are
+rare, so the records there tell how many damaged ones there are, and how many of them to expect at
+lower odds; natural outliers are what is observed beyond that. The log-odds of damage are the
+logarithm of expected over observed records, plus something for the model's own odds and the margin
+over decoys.
 
 `confidence`: that times the probability that the proposal is right in all cells if the record is
 damaged. This is what the model says, corrected by a logistic function fitted to the trials.
+
+Trials count as often as damage of their kind seems to occur
+(:func:`unpermute.records._trials.weigh`).
 """
 
 from dataclasses import dataclass
@@ -20,29 +23,21 @@ from unpermute.records._prior import moves_of
 
 __all__ = ["Calibration", "calibrate"]
 
-# Log-odds above which nearly all records are damaged, so that they can be counted.
-_TOP = 5.0
-# Width of the window of odds in which expected and observed records are compared.
-_WINDOW = 1.5
-# Records added to both, so that few do not decide.
-_PSEUDO = 0.2
-# Coefficients of the logistic function: constant, odds, log of expected over observed, log of the
-# number of other damaged records, margin, odds beyond those of the second coefficient. Fitted once
-# to 31,484 proposals on public tables and made ones (docs/decisions.md); a table's own trials enter
-# through the variables.
-COEFFICIENTS = np.array([2.7, 0.4, 0.81, -0.18, 0.127, 0.053])
-# A record that moves more than two cells must be e^4 times as convincing where hardly any other one
-# does, or e times if its odds are beyond the last number: one unusual record can look like a
-# shifted one, but is not odd in many cells.
-_ALONE, _ALONE_BUT_ODD, _FEW_OTHERS, _ODD = -4.0, -1.0, 3, 15.0
-_ODDS_RANGE, _MARGIN_RANGE, _MOST_COUNTED, _MOST_BEYOND = (-4.0, 8.0), (-20.0, 10.0), 2.5, 40.0
+# Log-odds of damage: what is measured counts in full; a constant, the model's odds and the margin
+# say what is usual in tables, since one alone has too few natural outliers to learn that from
+# (docs/decisions.md says what these three numbers were chosen by).
+_CONSTANT, _ODDS, _MARGIN = 2.6, 0.28, 0.13
+# More evidence than this counts no more.
+_ODDS_RANGE, _MARGIN_RANGE = (-4.0, 20.0), (-20.0, 10.0)
+# Width of the window of odds in which expected and observed records are compared, and records added
+# to both, so that few do not decide.
+_WINDOW, _PSEUDO = 1.5, 0.2
+# Quantiles of the trials' odds above which records are counted.
+_COUNTED_ABOVE = np.linspace(0.0, 0.8, 9)
 # Weight of the model's own probability in the correction, in trials.
-_PRIOR_TRIALS = 10.0
+_PRIOR_TRIALS = 3.0
 # The correction that changes nothing; the least slope: more evidence never lowers a probability.
 _AS_IT_IS, _LEAST_SLOPE = np.array([0.0, 1.0, 0.0]), 0.05
-# Only rivals next to a proposal are weighed, and trials are damaged as proposals look: where it is
-# not clear, the log-odds are lower by the first number, from the second to the third less and less.
-_UNSEEN, _UNCLEAR, _CLEAR = 0.55, 1.0, 3.0
 
 
 @dataclass(frozen=True)
@@ -55,10 +50,8 @@ class Calibration:
         Odds of the records of the table that were followed up.
     long : ndarray of bool
         Which of them would move more than two cells.
-    trial_odds : ndarray
-        Odds of the trials; -inf where nothing was found.
-    top_share : float
-        Share of damaged records whose odds are so high that they can be counted.
+    trial_odds, trial_long, trial_weights : ndarray
+        The same of the trials that were followed up, and how much each counts.
     correction : ndarray of shape (3,)
         Constant, slope, and constant for more than two moved cells, of the log-odds that a
         proposal is right.
@@ -67,30 +60,24 @@ class Calibration:
     odds: np.ndarray
     long: np.ndarray
     trial_odds: np.ndarray
-    top_share: float
+    trial_long: np.ndarray
+    trial_weights: np.ndarray
     correction: np.ndarray
 
     def log_odds(self, evidence):
         """Return the log-odds of damage of the proposals that were followed up."""
-        odds = evidence.odds[evidence.followed]
-        others = (np.sum(self.odds > _TOP) - (odds > _TOP)) / self.top_share
-        others = np.maximum(others, 0.0)
-        finite = self.trial_odds[np.isfinite(self.trial_odds)]
-        share = len(finite) / max(len(self.trial_odds), 1)
-        expected = others * share * _window_mean(odds, finite)
-        observed = len(self.odds) * _window_mean(odds, self.odds)
-        variables = (
-            np.clip(odds, *_ODDS_RANGE),
-            np.log((expected + _PSEUDO) / (np.maximum(observed, 1.0) + _PSEUDO)),
-            np.minimum(np.log1p(others), _MOST_COUNTED),
-            np.clip(evidence.margin[evidence.followed], *_MARGIN_RANGE),
-            np.clip(odds - _ODDS_RANGE[1], 0.0, _MOST_BEYOND),
-        )
-        long = moves_of(evidence.permutations[evidence.followed])[0] > 2
-        others = np.sum(self.odds[self.long] > _TOP) - (odds > _TOP)
-        alone = long & (others < _FEW_OTHERS)
-        penalty = np.where(odds > _ODD, _ALONE_BUT_ODD, _ALONE) * alone
-        return COEFFICIENTS[0] + COEFFICIENTS[1:] @ np.stack(variables) + penalty
+        odds, margin = evidence.odds[evidence.followed], evidence.margin[evidence.followed]
+        long, ratio = _is_long(evidence), np.empty(len(odds))
+        # Proposals to move many cells are compared among themselves: a single unusual record can
+        # look like a shifted one.
+        for kind in (False, True):
+            mine, tried = long == kind, self.trial_long == kind
+            ratio[mine] = _log_ratio(
+                odds[mine], self.odds[self.long == kind], self.trial_odds[tried],
+                self.trial_weights[tried],
+            )  # fmt: skip
+        own = _ODDS * np.clip(odds, *_ODDS_RANGE) + _MARGIN * np.clip(margin, *_MARGIN_RANGE)
+        return _CONSTANT + own + ratio
 
     def probabilities(self, evidence):
         """Return the probability of damage, and that all of the proposal is right."""
@@ -98,47 +85,66 @@ class Calibration:
         damaged = expit(np.minimum(evidence.odds, -np.log(99.0)))
         damaged[followed] = expit(self.log_odds(evidence))
         right = np.zeros(len(damaged))
-        long = moves_of(evidence.permutations[followed])[0] > 2
-        log_odds = _corrected(self.correction, evidence.clear[followed], long)
-        unclear = np.clip((_CLEAR - log_odds) / (_CLEAR - _UNCLEAR), 0.0, 1.0)
-        right[followed] = expit(log_odds - _UNSEEN * unclear)
+        clear = evidence.clear[followed]
+        right[followed] = expit(_corrected(self.correction, clear, _is_long(evidence)))
         return damaged, damaged * right
 
 
-def calibrate(evidence, trials):
-    """Learn from the evidence of the table's records and of its trials."""
+def calibrate(evidence, trials, weights):
+    """Learn from the evidence of the table's records and of its weighted trials."""
+    tried = trials.evidence
+    followed, long = tried.followed, _is_long(tried)
+    weights = weights[followed]
+    correction = _fit_correction(tried.clear[followed], long, trials.right[followed], weights)
     odds = evidence.odds[evidence.followed]
-    trial_odds = np.where(trials.evidence.followed, trials.evidence.odds, -np.inf)
-    share = (np.sum(trial_odds > _TOP) + 0.5) / (len(trial_odds) + 1)
-    followed = trials.evidence.followed
-    tried = moves_of(trials.evidence.permutations[followed])[0] > 2
-    correction = _fit_correction(trials.evidence.clear[followed], tried, trials.right[followed])
-    long = moves_of(evidence.permutations[evidence.followed])[0] > 2
-    return Calibration(odds, long, trial_odds, share, correction)
+    return Calibration(odds, _is_long(evidence), tried.odds[followed], long, weights, correction)
 
 
-def _window_mean(at, points):
+def _is_long(evidence):
+    """Which of the proposals that were followed up move more than two cells."""
+    return moves_of(evidence.permutations[evidence.followed])[0] > 2
+
+
+def _log_ratio(at, observed, tried, weights):
+    """Log of the expected number of damaged records near these odds over the observed number."""
+    density = _window_mean(at, observed) * len(observed)
+    expected = np.zeros(len(at))
+    if weights.sum() > 0:
+        # The number of damaged records is what the counts at all limits allow. A record does not
+        # count for itself, but one more might be there.
+        order = np.argsort(tried)
+        ranks = np.cumsum(weights[order]) / weights.sum()
+        limits = tried[order][np.minimum(np.searchsorted(ranks, _COUNTED_ABOVE), len(tried) - 1)]
+        share = np.array([weights[tried > limit].sum() for limit in limits]) / weights.sum()
+        counts = np.array([np.sum(observed > limit) for limit in limits])
+        others = counts - (at[:, None] > limits) + 1.0
+        n_damaged = np.min(others / (share + 0.5 / (len(tried) + 1)), axis=1)
+        expected = n_damaged * _window_mean(at, tried, weights)
+    return np.log((expected + _PSEUDO) / (np.maximum(density, 1.0) + _PSEUDO))
+
+
+def _window_mean(at, points, weights=None):
     """Mean of a Gaussian window around every place over the points."""
-    if not len(points):
+    if not len(points) or not len(at):
         return np.zeros(len(at))
     # Places in steps of a tenth: tables may have very many.
     grid, places = np.unique(np.round(at, 1), return_inverse=True)
-    level = np.exp(-0.5 * ((grid[:, None] - points) / _WINDOW) ** 2).mean(axis=1)
-    return level[places]
+    windows = np.exp(-0.5 * ((grid[:, None] - points) / _WINDOW) ** 2)
+    return np.average(windows, axis=1, weights=weights)[places]
 
 
 def _corrected(correction, clear, long):
     return correction[0] + correction[1] * clear + correction[2] * long
 
 
-def _fit_correction(clear, long, right):
+def _fit_correction(clear, long, right, weights):
     """Constants and slope, pulled towards 0 and 1 by the weight of some trials."""
-    weights = _PRIOR_TRIALS * np.array([1.0, 4.0, 1.0])
+    pull = _PRIOR_TRIALS * np.array([1.0, 4.0, 1.0])
 
     def loss(correction):
         linear = _corrected(correction, clear, long)
-        fit = np.sum(np.where(right, log_expit(linear), log_expit(-linear)))
-        return -fit + 0.5 * weights @ (correction - _AS_IT_IS) ** 2
+        fit = weights @ np.where(right, log_expit(linear), log_expit(-linear))
+        return -fit + 0.5 * pull @ (correction - _AS_IT_IS) ** 2
 
     found = minimize(loss, _AS_IT_IS, method="BFGS").x
     return np.array([found[0], max(found[1], _LEAST_SLOPE), found[2]])

@@ -4,13 +4,22 @@ import numpy as np
 
 from unpermute.records._prior import moves_of
 
-__all__ = ["ANOTHER_ORDER", "PERMUTED", "RUN", "SHIFTED", "SWAPPED", "name_causes"]
+__all__ = [
+    "ANOTHER_ORDER",
+    "PERMUTED",
+    "RUN",
+    "SCATTERED",
+    "SHIFTED",
+    "SWAPPED",
+    "name_causes",
+]
 
 SWAPPED = "two fields swapped"
 SHIFTED = "tail shifted by one"
 ANOTHER_ORDER = "another column order"
 PERMUTED = "fields permuted"
 RUN = "two fields swapped in a run of rows"
+SCATTERED = "two fields swapped in many rows"
 
 
 def name_causes(permutations):

@@ -81,8 +81,8 @@ class Dependence:
                 return False
         return True
 
-    def links(self, p):
-        """Return the links of p columns for the kernels."""
+    def links(self):
+        """Return the links for the kernels."""
         table = np.zeros((len(self), *(2 * [MOST_BINS if len(self.bins) else 1])))
         signs = np.zeros((len(self), 3))
         for e, counts in enumerate(self.counts):
@@ -91,10 +91,7 @@ class Dependence:
             else:
                 a, b = counts.shape
                 table[e, :a, :b] = _log_ratios(counts, self.weights[e])
-        ends = np.concatenate([self.first, self.second])
-        incident = np.argsort(ends, kind="stable") % max(len(self), 1)
-        starts = np.searchsorted(np.sort(ends), np.arange(p + 1))
-        return Links(self.first, self.second, self.kind, table, signs, starts, incident)
+        return Links(self.first, self.second, self.kind, table, signs)
 
     def place(self, words, p):
         """Return the bin of every word in every column, -1 where there is none."""

@@ -69,8 +69,8 @@ def likelihood(permutation, record, joint, state):
     """Log-likelihood of the state."""
     p = len(permutation)
     q, unary = 0.0, state.constant[0]
-    for e in range(len(joint.links.first)):
-        unary += _link(e, permutation, -1, -1, record, joint.links)
+    if len(joint.links.first):
+        unary += _links(permutation, record, joint.links, False, record.worth)
     for j in range(p):
         q += state.z[j] * state.g[j]
         unary += record.worth[permutation[j], j]
@@ -98,8 +98,8 @@ def neighbours(permutation, record, joint, state, out):
     p, worth, Z = len(permutation), record.worth, record.Z
     z, g, Q = state.z, state.g, state.Q
     m, q, unary = record.m, 0.0, 0.0
-    for e in range(len(joint.links.first)):
-        unary += _link(e, permutation, -1, -1, record, joint.links)
+    if len(joint.links.first):
+        unary += _links(permutation, record, joint.links, False, record.worth)
     for j in range(p):
         q += z[j] * g[j]
         unary += worth[permutation[j], j]
@@ -121,45 +121,48 @@ def neighbours(permutation, record, joint, state, out):
             changed += 2 * da * db * Q[a, b]
             out[a, b] = log_density(changed, joint.degrees, m) + unary + paid
     if len(joint.links.first):
-        _exchange_links(permutation, record, joint.links, out)
+        _links(permutation, record, joint.links, True, out)
 
 
 @njit(cache=True, nogil=True)
-def _link(e, permutation, a, b, record, links):
-    """Term of link e once the values at places a and b are exchanged."""
-    j, k = links.first[e], links.second[e]
-    x = permutation[b if j == a else a if j == b else j]
-    y = permutation[b if k == a else a if k == b else k]
-    if links.kind[e] >= 0:
-        if record.kinds[x, int(x != j)] != links.kind[e]:
-            return 0.0
-        if record.kinds[y, int(y != k)] != links.kind[e]:
-            return 0.0
-        low, high = record.amounts[x, int(x != j)], record.amounts[y, int(y != k)]
-        sign = 0 if low < high else 1 if low == high else 2
-        return record.own_links[e] if record.own_keys[e] == sign else links.signs[e, sign]
-    one, other = record.bins[x, j], record.bins[y, k]
-    if one < 0 or other < 0:
-        return 0.0
-    key = one * links.table.shape[2] + other
-    return record.own_links[e] if record.own_keys[e] == key else links.table[e, one, other]
+def _links(permutation, record, links, exchanges, out):
+    """Return the sum of the terms of all links.
 
-
-@njit(cache=True, nogil=True)
-def _exchange_links(permutation, record, links, out):
-    """Add what exchanges of places a < b change in the links of the two."""
-    p, now = len(permutation), np.empty(len(links.first))
-    for e in range(len(now)):
-        now[e] = _link(e, permutation, -1, -1, record, links)
-    for a in range(p):
-        for b in range(a + 1, p):
-            for t in range(links.starts[a], links.starts[a + 1]):
-                e = links.incident[t]
-                out[a, b] += _link(e, permutation, a, b, record, links) - now[e]
-            for t in range(links.starts[b], links.starts[b + 1]):
-                e = links.incident[t]
-                if links.first[e] != a and links.second[e] != a:
-                    out[a, b] += _link(e, permutation, a, b, record, links) - now[e]
+    If `exchanges`, what exchanges of places a < b change is added to `out`, which is unused else.
+    Arrays are taken out of the tuples once: numba counts the references of all in every call.
+    """
+    kinds, amounts, bins = record.kinds, record.amounts, record.bins
+    own_links, own_keys = record.own_links, record.own_keys
+    table, signs = links.table, links.signs
+    total, p = 0.0, len(permutation)
+    for e in range(len(links.first)):
+        j, k, kind, now = links.first[e], links.second[e], links.kind[e], 0.0
+        # As it is; with the value of every place a in the first place; with it in the second.
+        for t in range(2 * p + 1 if exchanges else 1):
+            x, y, place, a = permutation[j], permutation[k], j if t <= p else k, (t - 1) % p
+            if t > 0 and (a == place or (t > p and a == j)):
+                continue
+            if t > p:
+                y = permutation[a]
+            elif t > 0:
+                x, y = permutation[a], x if a == k else y
+            term, key = 0.0, -1
+            if kind < 0:
+                one, other = bins[x, j], bins[y, k]
+                if one >= 0 and other >= 0:
+                    key, term = one * table.shape[2] + other, table[e, one, other]
+            elif kinds[x, int(x != j)] == kind and kinds[y, int(y != k)] == kind:
+                low, high = amounts[x, int(x != j)], amounts[y, int(y != k)]
+                key = 0 if low < high else 1 if low == high else 2
+                term = signs[e, key]
+            if key >= 0 and key == own_keys[e]:
+                term = own_links[e]
+            if t > 0:
+                out[min(place, a), max(place, a)] += term - now
+            else:
+                now = term
+                total += term
+    return total
 
 
 @njit(cache=True, nogil=True)

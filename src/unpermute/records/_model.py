@@ -12,6 +12,7 @@ from scipy.special import expit, logit
 from scipy.stats import f as f_distribution
 
 from unpermute.numerics.parallel import map_blocks
+from unpermute.records._cells import Cells
 from unpermute.records._dependence import Dependence, fit_dependence
 from unpermute.records._joint import JointModel, fit_joint
 from unpermute.records._prior import MovePrior, default_prior, log_prior, update_prior
@@ -72,7 +73,7 @@ class RecordModel:
 
     def laws(self):
         """Return what the kernels judge records by."""
-        joint, links = self.joint, self.dependence.links(len(self.values))
+        joint, links = self.joint, self.dependence.links()
         return Laws(
             joint.location, joint.precision, joint.variances, joint.used, joint.degrees, links
         )
@@ -148,12 +149,26 @@ class Placed:
 
 @dataclass(frozen=True)
 class Learned:
-    """A model, the records it was learned from, what was found in them, and λ of every pair."""
+    """A model and what it was learned from.
+
+    Attributes
+    ----------
+    model : RecordModel
+        The model.
+    placed : Placed
+        The records as they came.
+    repaired : Cells
+        The records as they were learned from: those that a permutation explains as repaired.
+    found : Found
+        What the search found in them.
+    factors : ndarray of shape (p, p)
+        λ of every pair of columns.
+    """
 
     model: RecordModel
     placed: Placed
+    repaired: Cells
     found: Found
-    used: np.ndarray
     factors: np.ndarray
 
 
@@ -183,11 +198,10 @@ def learn_model(cells, *, rank, seed, n_jobs):
         settled = np.mean(changed) <= _SETTLED
         if settled or round_ == _ROUNDS - 1 or whole.sum() < max(_ENOUGH, _ENOUGH_SHARE * n):
             break
-        used = whole | explained
-        coded = coded.as_repaired(orders)
+        used, coded = whole | explained, coded.as_repaired(orders)
     model = replace(model, prior=prior)
     factors = np.minimum(factors, temper_pairs(model, placed, found, seed=seed))
-    return Learned(model, placed, found, used, factors)
+    return Learned(model, placed, coded.repaired, found, factors)
 
 
 def fit_model(cells, used, prior, *, rank, seed):

@@ -20,12 +20,18 @@ from unpermute.records._cells import (
     Cells,
     count_decimals,
     kinds_of,
+    number_cells,
     rounded,
 )
 
-__all__ = ["ColumnKind", "describe_columns", "read_cells"]
+__all__ = ["KINDS", "ColumnKind", "describe_columns", "read_cells"]
 
-_PLAIN = r"^\s*[+-]?(?:0|[1-9][0-9]*)?(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\s*$"
+# What a column can be said to hold; "ignore" leaves it out.
+KINDS = ("number", "date", "category", "text", "identifier", "ignore")
+# Kinds whose cells are texts even if they look like numbers or dates.
+_TEXTS = ("category", "text", "identifier")
+
+_PLAIN = r"^\s*[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*$"
 _NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\d*\.\d+)(?:[eE][+-]?\d+)?$")
 _INFINITE = {"inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"}
 _AFFIX = r"(?:[$€£¥]|EUR|USD|GBP|CHF)"
@@ -44,8 +50,15 @@ _DATES = [
     (re.compile(r"\d{1,2}:\d{2}$"), ["%H:%M"]),
     (re.compile(r"\d{1,2}:\d{2}:\d{2}$"), ["%H:%M:%S"]),
 ]
+# More formats, for columns that are said to hold dates.
+_MORE_DATES = [
+    "%Y%m%d", "%Y-%m", "%d.%m.%y", "%d-%m-%Y", "%d/%m/%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y",
+    "%B %d, %Y",
+]  # fmt: skip
 # Distinct values up to which a column of texts is called one of categories.
 _MOST_CATEGORIES = 50
+# Numbers that are read in one call: a call for each of thousands of columns is slow.
+_READ_AT_ONCE = 1 << 20
 # Share of the cells of a column that makes it one of numbers, dates or texts.
 _MAINLY = 0.9
 
@@ -69,7 +82,7 @@ class ColumnKind:
     reason: str = ""
 
 
-def read_cells(frame, names, *, as_text=()):
+def read_cells(frame, names, kinds=None):
     """Read columns of a frame.
 
     Parameters
@@ -78,8 +91,9 @@ def read_cells(frame, names, *, as_text=()):
         The table.
     names : list of str
         Columns to read.
-    as_text : collection of str
-        Columns whose cells are texts even if they look like numbers or dates.
+    kinds : dict of str to str or None
+        What some of the columns hold: one of `KINDS`. The cells of all others are read as what
+        they look like.
 
     Returns
     -------
@@ -92,21 +106,22 @@ def read_cells(frame, names, *, as_text=()):
     values = np.full((n, p), np.nan)
     classes = np.full((n, p), _MISSING_CLASS, dtype=np.int8)
     styles, texts = np.zeros((n, p), dtype=np.int16), np.full((n, p), -2, dtype=np.int32)
-    reader, n_infinite = _Reader(), 0
+    reader, n_infinite, kinds = _Reader(), 0, kinds or {}
+    may_be_numbers = [name for name in names if kinds.get(name) in (None, "number")]
+    plain = _number_columns(frame, may_be_numbers)
+    for columns in _at_once([j for j, name in enumerate(names) if name in plain], n):
+        numbers = _as_numbers(frame, [names[j] for j in columns])
+        n_infinite += int(np.isinf(numbers).sum())
+        read = number_cells(numbers)
+        values[:, columns], classes[:, columns] = read.values, read.classes
+        texts[:, columns] = read.texts
     for j, name in enumerate(names):
-        series = frame[name]
-        numbers = None if name in as_text else _numbers(series)
-        if numbers is not None:
-            infinite = np.isinf(numbers)
-            n_infinite += int(infinite.sum())
-            values[:, j] = rounded(np.where(infinite, np.nan, numbers))
-            classes[:, j] = count_decimals(values[:, j])
-            texts[classes[:, j] != _MISSING_CLASS, j] = -1
+        if name in plain:
             continue
-        strings = _strings(series)
+        strings = _strings(frame[name])
         distinct, codes = np.unique(strings.astype(str), return_inverse=True)
-        read = [reader.read(text, plainly=name in as_text) for text in distinct.tolist()]
-        parts = np.array(read, dtype=float).reshape(-1, 4)
+        found = [reader.read(text, kinds.get(name)) for text in distinct.tolist()]
+        parts = np.array(found, dtype=float).reshape(-1, 4)
         values[:, j] = parts[codes, 0]
         for part, column in ((classes, 1), (styles, 2), (texts, 3)):
             part[:, j] = parts[codes, column]
@@ -114,25 +129,25 @@ def read_cells(frame, names, *, as_text=()):
     return cells, n_infinite + reader.n_infinite
 
 
-def describe_columns(cells, names):
-    """Say what every column is judged as: a list of :class:`ColumnKind`."""
+def describe_columns(cells, names, kinds=None):
+    """Say what every column is judged as, by itself or as `kinds` says: a list of ColumnKind."""
     found = []
     for j, name in enumerate(names):
-        kinds = kinds_of(cells.classes[:, j])
-        seen = kinds != MISSING
+        of_cells = kinds_of(cells.classes[:, j])
+        seen = of_cells != MISSING
         n_seen = int(seen.sum())
         if not n_seen:
             found.append(ColumnKind(name, "", "it is empty"))
             continue
-        counts = np.bincount(kinds[seen], minlength=4)
-        if n_seen == len(kinds) and _all_equal(cells, j):
+        counts = np.bincount(of_cells[seen], minlength=4)
+        if n_seen == len(of_cells) and _all_equal(cells, j):
             found.append(ColumnKind(name, "", "all its values are equal"))
             continue
         main = int(np.argmax(counts))
         kind = ("number", "date", "text")[main] if counts[main] >= _MAINLY * n_seen else "mixed"
         if kind == "text":
-            kind = _kind_of_texts(cells.texts[seen & (kinds == TEXT), j])
-        found.append(ColumnKind(name, kind))
+            kind = _kind_of_texts(cells.texts[seen & (of_cells == TEXT), j])
+        found.append(ColumnKind(name, (kinds or {}).get(name, kind)))
     return found
 
 
@@ -151,17 +166,35 @@ def _kind_of_texts(texts):
     return "category" if n_distinct <= min(_MOST_CATEGORIES, len(texts) / 2) else "text"
 
 
-def _numbers(series):
-    """The numbers of a column that holds nothing else, or None."""
-    if series.dtype.is_numeric():
-        return series.cast(nw.Float64).to_numpy().astype(float)
-    if not isinstance(series.dtype, nw.String):
-        return None
-    missing = series.is_null()
-    plain = (series.str.contains(_PLAIN) & series.str.contains("[0-9]")).fill_null(False)
-    if not (plain | missing).all() or missing.all():
-        return None
-    return series.str.strip_chars().cast(nw.Float64).to_numpy().astype(float)
+def _number_columns(frame, names):
+    """The columns that hold numbers and nothing else."""
+    schema = frame.schema
+    found = {name for name in names if schema[name].is_numeric()}
+    strings = [name for name in names if isinstance(schema[name], nw.String)]
+    if strings:
+        texts, is_plain = frame[strings], nw.all().str.contains(_PLAIN)
+        n_plain = texts.select(is_plain.fill_null(False).sum()).row(0)
+        n_values = texts.select(nw.all().count()).row(0)
+        counts = zip(strings, n_plain, n_values, strict=True)
+        found.update(name for name, plain, values in counts if plain == values > 0)
+    return found
+
+
+def _at_once(columns, n_rows):
+    """Columns in groups, each to be read in one call."""
+    size = max(1, _READ_AT_ONCE // max(n_rows, 1))
+    return [columns[first : first + size] for first in range(0, len(columns), size)]
+
+
+def _as_numbers(frame, names):
+    """Columns of numbers, or of texts that are numbers, as a matrix."""
+    numbers, schema = np.empty((len(frame), len(names))), frame.schema
+    is_text = np.array([isinstance(schema[name], nw.String) for name in names])
+    for mine, cells in ((is_text, nw.all().str.strip_chars()), (~is_text, nw.all())):
+        if mine.any():
+            part = frame[[name for name, of_it in zip(names, mine, strict=True) if of_it]]
+            numbers[:, mine] = part.select(cells.cast(nw.Float64)).to_numpy()
+    return numbers
 
 
 def _strings(series):
@@ -179,18 +212,26 @@ class _Reader:
         self.styles: dict[str, int] = {"": 0}
         self.n_infinite = 0
 
-    def read(self, text, *, plainly):
-        """Value, class, style and text of one cell."""
+    def read(self, text, kind=None):
+        """Value, class, style and text of one cell, of a column of some kind."""
         if not text or text in ("NaT", "<NA>"):
             return np.nan, _MISSING_CLASS, 0, -2
-        if not plainly and text.lower() in _INFINITE:
+        if kind in _TEXTS:
+            return self._text(_shortest(text))
+        if text.lower() in _INFINITE:
             self.n_infinite += 1
             return np.nan, _MISSING_CLASS, 0, -2
-        if not plainly:
-            if (number := _number(text)) is not None:
-                return self._number(*number)
-            if (date := _date(text)) is not None:
-                return date[0], _DATE_CLASS, self._style(date[1]), -1
+        if kind == "date" and (date := _date(text) or _other_date(text)) is not None:
+            return date[0], _DATE_CLASS, self._style(date[1]), -1
+        # A number with leading zeros is a text, unless the column is said to hold numbers.
+        bare = re.sub(r"^0+(?=\d)", "", text) if kind == "number" else text
+        if (number := _number(bare)) is not None:
+            return self._number(*number)
+        if (date := _date(text)) is not None:
+            return date[0], _DATE_CLASS, self._style(date[1]), -1
+        return self._text(text)
+
+    def _text(self, text):
         return np.nan, _TEXT_CLASS, 0, self.texts.setdefault(text, len(self.texts))
 
     def _number(self, value, style):
@@ -201,6 +242,11 @@ class _Reader:
 
     def _style(self, style):
         return self.styles.setdefault(style, len(self.styles))
+
+
+def _shortest(text):
+    """A whole number without the decimals that some formats give it: 3.0 is 3."""
+    return re.sub(r"^([+-]?\d+)\.0+$", r"\1", text)
 
 
 def _number(text):
@@ -238,4 +284,14 @@ def _date(text):
                 continue
             seconds = moment.hour * 3600 + moment.minute * 60 + moment.second
             return moment.toordinal() + seconds / 86400, form
+    return None
+
+
+def _other_date(text):
+    """Days and format of a date in a less usual format, or None."""
+    for form in _MORE_DATES:
+        try:
+            return float(datetime.datetime.strptime(text, form).toordinal()), form
+        except ValueError:
+            continue
     return None

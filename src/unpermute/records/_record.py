@@ -23,8 +23,8 @@ Tables = namedtuple(
 # Joint distribution, one version per fold, and the links between columns.
 Laws = namedtuple("Laws", "location precision variances used degrees links")
 # Links e between columns `first` and `second`: a table of terms by bins, or, if it is an order of
-# columns of a kind, three terms by sign; links of column j: `incident[starts[j]:starts[j + 1]]`.
-Links = namedtuple("Links", "first second kind table signs starts incident")
+# columns of a kind, three terms by sign.
+Links = namedtuple("Links", "first second kind table signs")
 # One record: its words x (equal values are equal words), which have no z and how many, how many
 # stand in columns that take part, z and worth of every value (row) in every column; bins likewise;
 # kind and amount of every value in its own place and elsewhere; terms and keys of its own links.

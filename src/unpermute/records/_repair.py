@@ -16,6 +16,12 @@ from unpermute.records._calibrate import calibrate
 from unpermute.records._causes import ANOTHER_ORDER, name_causes
 from unpermute.records._cells import Cells, number_cells
 from unpermute.records._evidence import Evidence, Judge
+from unpermute.records._exchanges import (
+    add_questions,
+    exchange_orders,
+    find_exchanges,
+    with_exchanges,
+)
 from unpermute.records._model import (
     Placed,
     RecordModel,
@@ -23,11 +29,9 @@ from unpermute.records._model import (
     learn_model,
     place_cells,
 )
-from unpermute.records._run_repairs import told_runs, with_runs
-from unpermute.records._runs import find_runs, run_orders
 from unpermute.records._screen import fit_screen
 from unpermute.records._sources import repair_sources
-from unpermute.records._trials import Trials, run_trials
+from unpermute.records._trials import Trials, choose_records, run_trials, weigh
 
 __all__ = ["KnownRecords", "RecordRepairs", "learn_records", "repair_records"]
 
@@ -37,8 +41,6 @@ _FEWEST_RECORDS = 20
 _MOST_COLUMNS = 1000
 # Probability of damage from which on a record is listed.
 _LISTED = 0.15
-# Trials of a table with up to 20 columns; wider tables get fewer, but never fewer than the second.
-_TRIALS, _FEWEST_TRIALS = 300, 100
 # Cells of the lookup tables of one block of records: bounds the memory.
 _BLOCK_CELLS = 1_000_000
 # Blocks of a search that are screened at once, records of these that decoys are drawn from, and
@@ -50,7 +52,7 @@ _RARE_GAPS, _STRONG = 0.01, 20.0
 # Evidence of the records of one source is divided by this: their errors have causes in common.
 _IN_COMMON = 3.0
 # Share of the records from which on a change of order is a question: the others may be wrong.
-_MOST_MOVED = 0.4
+_MOST_MOVED, _EVEN = 0.4, 0.5
 # Probability of being right from which on a repair counts as likely.
 _LIKELY = 0.8
 _NO_TRIALS = {"n": 0, "n_changed": 0, "n_right": 0}
@@ -110,8 +112,8 @@ class RecordRepairs:
         How the confidence was measured: ``n``, ``n_changed``, ``n_right``.
     reason : str
         Why the records were not judged; "" if they were.
-    questions : list of Run
-        Exchanges in runs of rows of which it cannot be told which side is right.
+    questions : list of Run or Division
+        Exchanges in many rows of which it cannot be told which side is right.
     """
 
     permutations: np.ndarray
@@ -154,8 +156,9 @@ def repair_records(
         Threads; the result does not depend on it.
     known : KnownRecords or None
         Learned before; then nothing is learned but how records are damaged.
-    exchanges : sequence of (int, int, int, int)
-        Two columns that a person says are exchanged, from a first to a last row.
+    exchanges : sequence of tuple of int
+        What a person says: two columns that are exchanged from a first to a last row, or two
+        columns that are exchanged wherever they are unlike one row.
 
     Returns
     -------
@@ -186,17 +189,18 @@ def repair_records(
         if known is None and reference is not None:
             known = learn_records(reference, **options)[0]
         return _repair_groups(cells, groups, known, max_moves, min_confidence, options)
-    told = told_runs(exchanges, cells.shape[0])
-    runs = told + (find_runs(cells) if not told else [])
-    orders, sure = run_orders([run for run in runs if run.minority], *cells.shape)
-    whole = cells if not len(runs) else cells.permuted(orders.astype(np.int64))
+    certain, questions = find_exchanges(cells, exchanges)
+    orders, sure, cause = exchange_orders(certain, *cells.shape)
+    whole = cells.permuted(orders.astype(np.int64)) if certain else cells
     result = _repair_each(whole, reference, known, max_moves, min_confidence, options)
-    return with_runs(result, runs, orders, sure, min_confidence)
+    result = with_exchanges(result, orders, sure, cause, min_confidence)
+    return result if exchanges else add_questions(result, cells, questions)
 
 
 def _repair_each(cells, reference, known, max_moves, min_confidence, options):
     """Judge every record alone."""
     weighed, seed, n_jobs = None, options["seed"], options["n_jobs"]
+    alone = known is None and reference is None
     if known is None and reference is not None:
         known = learn_records(reference, **options)[0]
     elif known is None:
@@ -205,12 +209,13 @@ def _repair_each(cells, reference, known, max_moves, min_confidence, options):
         known, weighed = _meet(known, cells, seed, n_jobs)
     judge, rows, evidence = weighed
     trials = run_trials(judge, _trial_records(known), seed=seed)
-    calibration = calibrate(evidence, trials)
+    weights = weigh(trials, evidence)
+    calibration = calibrate(evidence, trials, weights)
     if len(rows) < cells.shape[0]:
         screen = _screen(judge, known, cells, rows, evidence, trials, calibration)
         evidence = _weigh_all(judge, cells, rows, evidence, screen)
-    result = _decide(cells, evidence, calibration, max_moves, min_confidence)
-    return replace(result, known=known, **_measured(trials, calibration, min_confidence))
+    result = _decide(cells, evidence, calibration, max_moves, min_confidence, alone)
+    return replace(result, known=known, **_measured(trials, weights, calibration, min_confidence))
 
 
 def learn_records(cells, *, rank=None, seed=0, n_jobs=None):
@@ -218,15 +223,16 @@ def learn_records(cells, *, rank=None, seed=0, n_jobs=None):
     rows = _sample(cells, seed)
     some = cells if len(rows) == cells.shape[0] else cells.take(rows)
     learned = learn_model(some, rank=rank, seed=seed, n_jobs=n_jobs)
-    factors = learned.factors
-    whole = np.flatnonzero(learned.found.odds < 0)
+    placed, factors = learned.placed, learned.factors
     judge = Judge(learned.model, factors, seed, n_jobs)
-    evidence = judge.weigh(learned.placed, learned.found, pool=learned.placed.codes[whole])
-    chosen = _trial_rows(whole, some.shape[1], seed)
-    kept = learned.placed.take(chosen)
+    whole = placed.codes[learned.found.odds < 0]
+    evidence = judge.weigh(placed, learned.found, pool=whole)
+    chosen = choose_records(placed, evidence.odds, seed)
+    kept = placed.take(chosen)
     known = KnownRecords(
-        learned.model, factors, some.take(chosen), kept.own, kept.own_links, kept.version
-    )
+        learned.model, factors, learned.repaired.take(chosen), kept.own, kept.own_links,
+        kept.version,
+    )  # fmt: skip
     return known, (judge, rows, evidence)
 
 
@@ -292,15 +298,6 @@ def _sample(cells, seed):
     return np.sort(np.random.default_rng(seed).choice(n, _LEARNED_FROM, replace=False))
 
 
-def _trial_rows(whole, p, seed):
-    """Records for trials; a small table has to give each several times."""
-    n_trials = int(np.clip(_TRIALS * (20 / p) ** 2, _FEWEST_TRIALS, _TRIALS))
-    rng = np.random.default_rng(seed)
-    if len(whole) >= n_trials:
-        return rng.permutation(whole)[:n_trials]
-    return rng.choice(whole, n_trials) if len(whole) else whole
-
-
 def _trial_records(known) -> Placed:
     placed = place_cells(known.model, known.cells)
     return replace(placed, own=known.own, own_links=known.own_links, version=known.version)
@@ -348,11 +345,16 @@ def _weigh_all(judge, cells, rows, evidence, screen):
     return parts
 
 
-def _decide(cells, evidence, calibration, max_moves, min_confidence):
+def _decide(cells, evidence, calibration, max_moves, min_confidence, alone):
+    """Decide about every record; `alone`: no other table says which side is right."""
     n, p = cells.shape
     damaged, confidence = calibration.probabilities(evidence)
+    # Where most records would move, it cannot be told whether they or the others are right.
+    told_apart = not alone or np.mean(damaged >= _EVEN) < _MOST_MOVED
+    if not told_apart:
+        damaged, confidence = np.minimum(damaged, _EVEN), np.minimum(confidence, _EVEN)
     moved = evidence.permutations != np.arange(p)
-    allowed = evidence.followed & (moved.sum(axis=1) <= (max_moves or p))
+    allowed = told_apart & evidence.followed & (moved.sum(axis=1) <= (max_moves or p))
     allowed &= ~_through_gaps(cells, moved, evidence)
     sure = allowed & (confidence >= min_confidence)
     listed = evidence.followed & (damaged >= _LISTED)
@@ -378,18 +380,18 @@ def _through_gaps(cells, moved, evidence):
     return found
 
 
-def _measured(trials: Trials, calibration, min_confidence):
-    """What repairs at this confidence would have done in the trials."""
+def _measured(trials: Trials, weights, calibration, min_confidence):
+    """What repairs at this confidence would have done in the trials, damaged as the table is."""
     damaged, confidence = calibration.probabilities(trials.evidence)
     changed = trials.evidence.followed & (confidence >= min_confidence)
     # What can be put back where damage is known: how much of it there is does not matter here.
     likely = trials.evidence.followed & (confidence >= _LIKELY * damaged)
     n_left = np.where(likely, trials.n_left, trials.n_wrong)
-    share = 1 - n_left.sum() / max(trials.n_wrong.sum(), 1)
+    share = 1 - weights @ n_left / max(weights @ trials.n_wrong, 1e-9)
     counts = {
         "n": len(changed),
-        "n_changed": int(changed.sum()),
-        "n_right": int(np.sum(trials.right & changed)),
+        "n_changed": round(weights @ changed),
+        "n_right": round(weights @ (trials.right & changed)),
     }
     return dict(recoverability=float(max(share, 0.0)), trials=counts)
 

@@ -1,35 +1,33 @@
-r"""Runs of rows in which two columns are exchanged.
+"""Runs of rows in which two columns are exchanged.
 
-Cells are put into bins (quantiles of numbers and of dates, texts by what they read), one
-distribution f per column. In every row, exchanging columns a and b changes the log-likelihood by
-
-.. math:: s = \log f_a(x_b) + \log f_b(x_a) - \log f_a(x_a) - \log f_b(x_b), \qquad |s| \le 4 .
-
-The segment with the largest sum of s is sought (Kadane) with f learned from all rows, from either
-half and from every quarter, and again with f learned from the rows outside. A run is accepted if
-the sum clearly beats the number of segments and pairs, if s is as large inside as -s is outside, at
-the edges too, if each of the two cells alone agrees, if the exchanged values fit as well as those
-outside, if the other columns do not change there, and if neither column runs on in order across the
-edges. The side with fewer rows is the run; near half of the table it cannot be told which is right.
+What every row says about an exchange (:mod:`unpermute.records._pairs`) is clipped to ±4, and the
+segment with the largest sum is sought (Kadane), with distributions learned from all rows, from
+either half and from every quarter, and again with those learned from the rows outside. A run is
+accepted if the sum clearly beats the number of segments and pairs, if the evidence is as large
+inside as it is against the exchange outside, at the edges too, if each of the two cells alone
+agrees (or, of columns in a fixed order, if their differences are mirrored), if the exchanged values
+fit as well as those outside, if the other columns do not change there, and if neither column goes
+on across the edges. The side with fewer rows is the run; near half of the table it cannot be
+told which is right.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
-from unpermute.records._cells import DATE, NUMBER, TEXT, kinds_of
-from unpermute.records._text import prepare_texts
+from unpermute.records._causes import RUN
+from unpermute.records._pairs import (
+    CLIP,
+    best_segment,
+    bin_cells,
+    differences,
+    in_fixed_order,
+    log_shares,
+    ratios,
+)
 
-__all__ = ["Run", "find_runs", "run_orders"]
+__all__ = ["Run", "find_runs"]
 
-# Bins of numbers, of dates and of texts; the last bin is for missing cells.
-_NUMBER_BINS, _DATE_BINS, _TEXT_BINS = 48, 24, 120
-# Share of the rows from which on a text has a bin of its own kind, and bins for those.
-_FREQUENT, _NAMED = 0.005, 90
-_N_BINS = _NUMBER_BINS + _DATE_BINS + _TEXT_BINS + 1
-# No row says more than this: one odd row is no run.
-_CLIP = 4.0
 # Fewest rows of a run, and of a table that is searched for one.
 _SHORTEST, _FEWEST = 6, 40
 # Log-likelihood by which the sum must beat the number of segments and pairs of columns.
@@ -37,6 +35,12 @@ _NEEDED = 12.0
 # Evidence per row outside; evidence of each cell alone; share of what is usual outside that the
 # inside, the edges and each cell alone must reach.
 _PER_ROW, _PER_CELL, _BALANCE, _CELL_BALANCE = 0.7, 0.2, 0.5, 0.3
+# Columns in a fixed order: share of the rows inside that must have the order turned, and largest
+# distance between the distributions of differences inside and outside.
+_TURNED, _UNLIKE = 0.98, 0.3
+# Columns are compared if no larger share of their differences is missing. They cross by themselves
+# if the differences at an edge are smaller than this share of the usual one.
+_INCOMPARABLE, _CLOSE = 0.1, 0.5
 # Log-likelihood per cell that the run, once exchanged, may lack compared with the rows outside:
 # values of other columns do not fit by exchanging two.
 _MISFIT = 0.5
@@ -44,9 +48,15 @@ _MISFIT = 0.5
 _CHANGES = 5
 # Bins for comparing the other columns inside and outside, and total variation that is a change.
 _COARSE, _CHANGED = 8, 0.35
+# A step of a column at an edge is more than drift if it is so many times its steep steps elsewhere,
+# those at this quantile.
+_JUMP, _STEEP = 1.5, 0.9
+# Steps from row to row, relative to differences between any two rows, of a column that goes on from
+# row to row, and rows whose mean is compared across an edge.
+_SMOOTH, _NEAR = 0.4, 4
 # Evidence per row of the table from which on a run is asked about, and repaired: with less, rows
-# of another kind look like it.
-_ASKED, _REPAIRED = 1.2, 2.6
+# of another kind look like it. From the third on, the other columns may drift.
+_ASKED, _REPAIRED, _PLAIN = 1.2, 2.6, 3.5
 # Share of the rows up to which a run is repaired.
 _MINORITY = 0.4
 # Runs of a table, and candidates that are looked at more closely for each.
@@ -71,9 +81,11 @@ class Run:
         Evidence of all rows, for the exchange inside and against it outside.
     minority : bool
         Whether it is clear that these rows are the exchanged ones.
-    edges : ndarray of shape (n,)
-        Probability that every row of the table belongs to the run.
+    probability : ndarray of shape (n,)
+        Of every row of the table, to belong to the run.
     """
+
+    cause = RUN
 
     a: int
     b: int
@@ -82,17 +94,12 @@ class Run:
     share: float
     score: float
     minority: bool
-    edges: np.ndarray
+    probability: np.ndarray
 
-
-def run_orders(runs, n, p):
-    """Order of the cells of every record, and the probability that it is right in runs."""
-    orders, sure = np.tile(np.arange(p, dtype=np.int16), (n, 1)), np.ones(n)
-    for run in runs:
-        rows = np.arange(run.first, run.last + 1)
-        orders[rows, run.a], orders[rows, run.b] = orders[rows, run.b], orders[rows, run.a]
-        sure = np.minimum(sure, np.maximum(run.edges, 1 - run.edges))
-    return orders, sure
+    @property
+    def rows(self):
+        """All rows of the run."""
+        return np.arange(self.first, self.last + 1)
 
 
 def find_runs(cells):
@@ -100,44 +107,16 @@ def find_runs(cells):
     n, p = cells.shape
     if n < _FEWEST or p < 2 or n * p * (p - 1) // 2 > _MOST_CELLS:
         return []
-    bins = _binned(cells)
+    table = bin_cells(cells)
     found: list[Run] = []
     pairs = np.stack(np.triu_indices(p, 1), axis=1)
     for _ in range(_MOST_RUNS):
-        run = _strongest(cells, bins, pairs)
+        run = _strongest(table, pairs)
         if run is None or any((run.a, run.b) == (other.a, other.b) for other in found):
             break
         found.append(run)
-        rows = slice(run.first, run.last + 1)
-        bins[rows, run.a], bins[rows, run.b] = bins[rows, run.b], bins[rows, run.a].copy()
+        table = table.exchanged(run.a, run.b, slice(run.first, run.last + 1))
     return found
-
-
-def _binned(cells):
-    """Bin of every cell."""
-    kinds = kinds_of(cells.classes)
-    bins = np.full(cells.shape, _N_BINS - 1, dtype=np.int64)
-    start = 0
-    for kind, size in ((NUMBER, _NUMBER_BINS), (DATE, _DATE_BINS)):
-        mine = kinds == kind
-        if mine.any():
-            edges = np.unique(np.quantile(cells.values[mine], np.linspace(0, 1, size + 1)[1:-1]))
-            bins[mine] = start + np.searchsorted(edges, cells.values[mine], side="right")
-        start += size
-    mine = kinds == TEXT
-    if mine.any():
-        bins[mine] = start + _text_bins(cells)[cells.texts[mine]]
-    return bins
-
-
-def _text_bins(cells):
-    """Bin of every text: a random one if it is frequent, else one for its pattern."""
-    n_texts = len(cells.text_list)
-    counts = np.bincount(cells.texts[cells.texts >= 0], minlength=n_texts)
-    frequent = counts >= _FREQUENT * cells.shape[0]
-    patterns = np.unique(prepare_texts(cells.text_list).pattern, return_inverse=True)[1]
-    draw = np.random.default_rng(0).permutation(max(n_texts, len(patterns)) + _TEXT_BINS)
-    return np.where(frequent, draw[:n_texts] % _NAMED, _NAMED + patterns % (_TEXT_BINS - _NAMED))
 
 
 def _references(n):
@@ -147,42 +126,26 @@ def _references(n):
     return parts + list(zip(quarters[:-1].tolist(), quarters[1:].tolist(), strict=True))
 
 
-def _log_shares(bins, rows):
-    """Log-probability of every bin in every column, learned from some rows; shape (bins, p)."""
-    p = bins.shape[1]
-    part = bins[rows]
-    counts = np.stack([np.bincount(part[:, j], minlength=_N_BINS) for j in range(p)], axis=1)
-    pooled = counts.sum(axis=1, keepdims=True) + 0.5
-    # Two cells of the average column smooth every column.
-    return np.log((counts + 2 * pooled / pooled.sum()) / (len(part) + 2))
-
-
-def _ratios(bins, log_shares, a, b):
-    """Evidence of each of the two cells for the exchange, in every row."""
-    x, y = bins[:, a], bins[:, b]
-    first = log_shares[x, b] - log_shares[x, a]
-    second = log_shares[y, a] - log_shares[y, b]
-    equal = x == y
-    return np.where(equal, 0.0, first), np.where(equal, 0.0, second)
-
-
-def _strongest(cells, bins, pairs):
+def _strongest(table, pairs):
     """The best run of all pairs of columns, or None."""
-    n = len(bins)
+    n = len(table.bins)
     needed = np.log(n * n / 2) + np.log(len(pairs)) + _NEEDED
     candidates: dict[tuple, float] = {}
     for low, high in _references(n):
-        log_shares = _log_shares(bins, slice(low, high))
+        rows = slice(low, high)
+        shares, signs = log_shares(table, rows), in_fixed_order(table, rows)
         # The reference is as it is by definition, unless it is the whole table.
         known = (low, high) if (low, high) != (0, n) else (0, 0)
         for a, b in pairs.tolist():
-            total, first, stop = _best_segment(bins, log_shares, a, b, *known)
+            total, first, stop = best_segment(
+                table.bins, table.values, shares, signs[a, b], a, b, *known
+            )
             if total > needed / 2 and stop - first >= _SHORTEST:
                 key = (a, b, first, stop)
                 candidates[key] = max(candidates.get(key, 0.0), total)
     best = None
     for (a, b, first, stop), _ in sorted(candidates.items(), key=lambda each: -each[1])[:_TRIED]:
-        run = _judged(cells, bins, a, b, first, stop, needed)
+        run = _judged(table, a, b, first, stop, needed)
         if run is not None and (best is None or run.score > best.score):
             best = run
     return best and _as_minority(best, n)
@@ -197,44 +160,89 @@ def _segment(s):
     return float(sums[stop] - lowest[stop]), start, stop
 
 
-def _judged(cells, bins, a, b, first, stop, needed):
-    """The run once f is learned from the rows outside, or None if it does not hold."""
-    n = len(bins)
+def _judged(table, a, b, first, stop, needed):
+    """The run once distributions are learned from the rows outside, or None if it does not hold."""
+    n = len(table.bins)
     for _ in range(3):
-        inside = np.zeros(n, dtype=bool)
-        inside[first:stop] = True
+        inside = _rows_between(first, stop, n)
         if np.sum(~inside) < max(20, 0.2 * n) or stop - first < _SHORTEST:
             return None
-        one, other = _ratios(bins, _log_shares(bins, ~inside), a, b)
-        s = np.clip(one + other, -_CLIP, _CLIP)
+        evidence = _evidence(table, a, b, ~inside)
+        s = np.clip(evidence.sum(axis=0), -CLIP, CLIP)
         total, start, end = _segment(s)
         if (start, end) == (first, stop):
             break
         first, stop = start, end
-    inside = np.zeros(n, dtype=bool)
-    inside[first:stop] = True
+    inside = _rows_between(first, stop, n)
     if not _SHORTEST <= stop - first <= 0.8 * n or total < needed:
         return None
     clear = _balance(s, inside, first, stop)
-    for part in (one, other):
-        part = np.clip(part, -_CLIP, _CLIP)
-        within, without = part[inside].mean(), -part[~inside].mean()
-        if without < _PER_CELL or within < max(_CELL_BALANCE * without, 1e-9):
-            return None
-    if _misfit(bins, a, b, inside) > _MISFIT:
-        return None
     if -s[~inside].mean() < _PER_ROW or clear < _BALANCE:
         return None
-    if any(_few_changes(bins, c, first, stop) or _in_order(cells, c, first, stop) for c in (a, b)):
+    difference, ordered = differences(table, a, b), np.any(evidence[2])
+    alike = _cells_agree(evidence[:2], inside) or (ordered and _mirrored(difference, inside))
+    if not alike or _crosses(difference, first, stop):
         return None
-    if _another_population(bins, (a, b), inside):
+    if _misfit(table, a, b, inside) > _MISFIT:
+        return None
+    if any(_few_changes(table.bins, c, first, stop) or _in_order(table.values[:, c], first, stop)
+           for c in (a, b)):  # fmt: skip
+        return None
+    if _goes_on(table.values[:, a], table.values[:, b], first, stop):
         return None
     score = (s[inside].sum() - s[~inside].sum()) * min(clear, 1.0)
     if score < _ASKED * n:
         return None
+    if _another_population(table.bins, (a, b), first, stop, may_drift=score >= _PLAIN * n):
+        return None
     clear_enough = bool(score >= _REPAIRED * n)
     edges = _edges(s, first, stop)
     return Run(a, b, first, stop - 1, (stop - first) / n, float(score), clear_enough, edges)
+
+
+def _rows_between(first, stop, n):
+    inside = np.zeros(n, dtype=bool)
+    inside[first:stop] = True
+    return inside
+
+
+def _evidence(table, a, b, rows):
+    """Evidence for the exchange in every row: of either cell, and of a fixed order."""
+    one, other = ratios(table, log_shares(table, rows), a, b)
+    signs = np.nan_to_num(np.sign(differences(table, a, b)))
+    return np.stack([one, other, in_fixed_order(table.columns([a, b]), rows)[0, 1] * signs])
+
+
+def _cells_agree(evidence, inside):
+    """Whether each of the two cells alone speaks for the exchange."""
+    for part in np.clip(evidence, -CLIP, CLIP):
+        within, without = part[inside].mean(), -part[~inside].mean()
+        if without < _PER_CELL or within < max(_CELL_BALANCE * without, 1e-9):
+            return False
+    return True
+
+
+def _mirrored(difference, inside):
+    """Whether the differences of two columns inside are those outside with the sign turned."""
+    seen = ~np.isnan(difference)
+    usual = np.sign(np.nanmedian(difference[~inside]))
+    if np.mean(difference[inside & seen] * usual < 0) < _TURNED:
+        return False
+    size = np.abs(difference)
+    within, without = np.sort(size[inside & seen]), np.sort(size[~inside & seen])
+    every = np.append(within, without)
+    shares = [np.searchsorted(part, every, side="right") / len(part) for part in (within, without)]
+    return np.max(np.abs(shares[0] - shares[1])) <= _UNLIKE
+
+
+def _crosses(difference, first, stop):
+    """Whether two columns come close to each other at an edge: they cross there by themselves."""
+    n, size = len(difference), np.abs(difference)
+    if np.mean(np.isnan(size)) > _INCOMPARABLE:
+        return False
+    width, usual = int(max(8, np.sqrt(n) / 2)), np.nanmedian(size)
+    near = [size[max(edge - width, 0) : edge + width] for edge in (first, stop) if 0 < edge < n]
+    return any(np.nanmean(np.append(part, np.nan)) < _CLOSE * usual for part in near)
 
 
 def _edges(s, first, stop):
@@ -263,19 +271,23 @@ def _balance(s, inside, first, stop):
     return min(shares)
 
 
-def _misfit(bins, a, b, inside):
+def _misfit(table, a, b, inside):
     """How much less likely, per cell, the exchanged values are inside than the others outside."""
-    log_shares = _log_shares(bins, ~inside)
+    shares, bins = log_shares(table, ~inside), table.bins
     losses = []
     for here, there in ((a, b), (b, a)):
-        outside = log_shares[bins[~inside, here], here].mean()
-        losses.append(outside - log_shares[bins[inside, there], here].mean())
+        outside = shares[bins[~inside, here], here].mean()
+        losses.append(outside - shares[bins[inside, there], here].mean())
     return max(losses)
 
 
-def _another_population(bins, pair, inside):
-    """Whether half of the other columns change as well: then the rows are of another kind."""
+def _another_population(bins, pair, first, stop, *, may_drift):
+    """Whether half of the other columns change as well: then the rows are of another kind.
+
+    With `may_drift`, only those count that change at the edges.
+    """
     others = [c for c in range(bins.shape[1]) if c not in pair]
+    inside = _rows_between(first, stop, len(bins))
     changed = 0
     for c in others:
         edges = np.unique(np.quantile(bins[:, c], np.linspace(0, 1, _COARSE + 1)[1:-1]))
@@ -283,22 +295,58 @@ def _another_population(bins, pair, inside):
         within, without = (
             np.bincount(coarse[side], minlength=_COARSE) / side.sum() for side in (inside, ~inside)
         )
-        changed += 0.5 * np.abs(within - without).sum() > _CHANGED
+        distance = 0.5 * np.abs(within - without).sum()
+        changed += distance > _CHANGED and not (may_drift and not _jumps(coarse, first, stop))
     return len(others) > 0 and changed >= len(others) / 2
+
+
+def _jumps(column, first, stop):
+    """Whether a column changes at an edge of the run more than it usually does: no mere drift."""
+    n = len(column)
+    width = int(np.clip(np.sqrt(n) / 2, 4, (stop - first)))
+    sums = np.append(0.0, np.cumsum(column))
+    places = np.arange(width, n - width + 1)
+    steps = np.abs(sums[places + width] - 2 * sums[places] + sums[places - width])
+    edges = np.array([edge for edge in (first, stop) if width <= edge <= n - width])
+    usual = np.quantile(steps, _STEEP)
+    return len(edges) == 0 or steps[edges - width].max() >= _JUMP * usual
 
 
 def _few_changes(bins, column, first, stop):
     return np.count_nonzero(np.diff(bins[first:stop, column])) < _CHANGES
 
 
-def _in_order(cells, column, first, stop):
+def _in_order(values, first, stop):
     """Whether a column runs on in order across the edges: an exchange would have broken it."""
-    width = int(max(8, np.sqrt(cells.shape[0])))
-    v = cells.values[max(first - width, 0) : stop + width, column]
+    width = int(max(8, np.sqrt(len(values))))
+    v = values[max(first - width, 0) : stop + width]
     if np.mean(np.isnan(v)) > 0.02:
         return False
     steps = np.diff(v[~np.isnan(v)])
     return len(steps) > 0 and bool(max(np.mean(steps >= 0), np.mean(steps <= 0)) > 0.98)
+
+
+def _goes_on(x, y, first, stop):
+    """Whether two smooth columns go on across an edge as they are: no exchange happened there."""
+    if not (_is_smooth(x) and _is_smooth(y)):
+        return False
+    for edge in (first, stop):
+        parts = [part[side] for side in (slice(max(edge - _NEAR, 0), edge),
+                                         slice(edge, edge + _NEAR)) for part in (x, y)]  # fmt: skip
+        if any(np.all(np.isnan(part)) for part in parts):
+            continue
+        x0, y0, x1, y1 = (np.nanmean(part) for part in parts)
+        if abs(x1 - x0) + abs(y1 - y0) < abs(y1 - x0) + abs(x1 - y0):
+            return True
+    return False
+
+
+def _is_smooth(v):
+    v = v[~np.isnan(v)]
+    if len(v) < _FEWEST:
+        return False
+    anywhere = v[np.random.default_rng(0).permutation(len(v))]
+    return np.median(np.abs(np.diff(v))) < _SMOOTH * np.median(np.abs(v - anywhere))
 
 
 def _as_minority(run, n):
@@ -308,30 +356,6 @@ def _as_minority(run, n):
     if share > 0.5 and at_edge:
         first, last = (last + 1, n - 1) if first == 0 else (0, first - 1)
         share = 1 - share
-    edges = run.edges if share == run.share else 1 - run.edges
+    inside = run.probability if share == run.share else 1 - run.probability
     minority = run.minority and share <= _MINORITY
-    return Run(run.a, run.b, first, last, share, run.score, minority, edges)
-
-
-@njit(cache=True, nogil=True)
-def _best_segment(bins, log_shares, a, b, low, high):
-    """Sum, start and stop of the segment of clipped evidence with the largest sum.
-
-    Between `low` and `high` nothing speaks for an exchange.
-    """
-    best, first, stop = 0.0, 0, 0
-    total, start = 0.0, 0
-    for r in range(len(bins)):
-        x, y = bins[r, a], bins[r, b]
-        s = 0.0
-        if x != y:
-            s = log_shares[x, b] - log_shares[x, a] + log_shares[y, a] - log_shares[y, b]
-            s = min(max(s, -_CLIP), _CLIP)
-            if low <= r < high:
-                s = min(s, 0.0)
-        if total <= 0.0:
-            total, start = 0.0, r
-        total += s
-        if total > best:
-            best, first, stop = total, start, r + 1
-    return best, first, stop
+    return Run(run.a, run.b, first, last, share, run.score, minority, inside)

@@ -1,16 +1,34 @@
 """Trials: damage records that look whole, and see what the search makes of them.
 
-Records are damaged as the table's own seem to be (swaps, shifted tails, cycles in the shares that
-the prior has learned), and judged with their own values left out of the model.
+Records are judged with their own values left out of the model. Half of them are damaged as the
+table's own seem to be (swaps, shifted tails, cycles in the shares that the prior has learned), half
+as any table's might be. How often every kind of damage occurs follows from what is found: if the
+trials with four moved cells are often taken for swaps, swaps that were found may be such. The
+trials are weighted accordingly.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import expit
 
 from unpermute.records._evidence import Evidence
+from unpermute.records._prior import default_prior, moves_of
 
-__all__ = ["Trials", "damage_orders", "run_trials"]
+__all__ = ["Trials", "choose_records", "damage_orders", "run_trials", "weigh"]
+
+# Trials of a table with up to 20 columns; wider tables get fewer, but never fewer than the second.
+_TRIALS, _FEWEST_TRIALS = 300, 100
+# Probability of being whole below which a record is hardly tried, and the least one assumed.
+_CERTAINLY_NOT, _LEAST_WHOLE = 0.01, 1e-9
+
+# Moved cells at which the kinds of damage begin: a swap, three cells, four or five, more; and a
+# shifted tail is a kind of its own.
+_KINDS_FROM = np.array([2, 3, 4, 6])
+_SHIFT = len(_KINDS_FROM)
+_EM_STEPS = 50
+# Damaged records that the general expectation is worth when the shares of kinds are learned.
+_PSEUDO_RECORDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -39,10 +57,28 @@ class Trials:
     orders: np.ndarray
 
 
+def choose_records(placed, odds, seed):
+    """Rows of records for trials, drawn by the probability that the model learned them whole.
+
+    Odd records are among them: if they are damaged, they are harder to repair than others. A small
+    table has to give each several times.
+    """
+    repaired = np.any(placed.home != placed.codes, axis=1)
+    whole = np.where(repaired, 1.0, np.maximum(expit(-odds), _LEAST_WHOLE))
+    n_trials = int(np.clip(_TRIALS * (20 / placed.codes.shape[1]) ** 2, _FEWEST_TRIALS, _TRIALS))
+    enough = np.count_nonzero(whole > _CERTAINLY_NOT) >= n_trials
+    rng = np.random.default_rng(seed)
+    return rng.choice(len(whole), n_trials, replace=not enough, p=whole / whole.sum())
+
+
 def run_trials(judge, placed, *, seed):
     """Damage all of the given records and judge them; records that look the same are left out."""
     rng = np.random.default_rng(seed)
-    orders = damage_orders(placed.codes, judge.model.prior, rng)
+    half, p = len(placed.codes) // 2, placed.codes.shape[1]
+    prior = judge.model.prior
+    general = replace(default_prior(p), pairs=prior.pairs)
+    parts = (placed.codes[:half], prior), (placed.codes[half:], general)
+    orders = np.concatenate([damage_orders(codes, each, rng) for codes, each in parts])
     damaged = placed.permuted(orders)
     changed = np.any(damaged.codes != placed.codes, axis=1)
     truth, damaged = placed.codes[changed], damaged.take(changed)
@@ -52,6 +88,37 @@ def run_trials(judge, placed, *, seed):
     right = evidence.followed & (n_left == 0)
     n_wrong = np.sum(damaged.codes != truth, axis=1)
     return Trials(evidence, right, n_wrong, n_left, np.flatnonzero(changed), orders[changed])
+
+
+def weigh(trials, evidence):
+    """Weight of every trial, so that all together are damaged as the table seems to be.
+
+    Maximum likelihood of the shares of kinds, given the kinds found in the table and what trials of
+    every kind are taken for. The mean weight is 1.
+    """
+    p = trials.orders.shape[1]
+    n_kinds = _SHIFT + 1
+    true, found = _kinds(trials.orders), _kinds(trials.evidence.permutations)
+    followed = trials.evidence.followed
+    tried = np.bincount(true, minlength=n_kinds)
+    taken = np.zeros((n_kinds, n_kinds))
+    np.add.at(taken, (true[followed], found[followed]), 1.0)
+    taken = taken / np.maximum(tried, 1)[:, None] + 1e-6
+    mine = evidence.followed & (evidence.odds > 0)
+    counts = np.bincount(_kinds(evidence.permutations[mine]), minlength=n_kinds)
+    base = default_prior(p)
+    usual = np.bincount(_kind_of(np.arange(p + 1)), weights=base.moved, minlength=n_kinds)
+    usual[_SHIFT] += base.shift
+    usual = np.where(tried > 0, usual, 0.0)
+    shares = usual = usual / usual.sum()
+    for _ in range(_EM_STEPS):
+        joint = shares[:, None] * taken
+        # A kind that is seldom seen stands for more records than those seen.
+        seen = (joint / joint.sum(axis=0)) @ counts / taken.sum(axis=1)
+        shares = np.where(tried > 0, seen, 0.0) + _PSEUDO_RECORDS * usual
+        shares = shares / shares.sum()
+    weights = (shares / np.maximum(tried, 1))[true]
+    return weights / weights.mean()
 
 
 def damage_orders(codes, prior, rng):
@@ -76,3 +143,13 @@ def damage_orders(codes, prior, rng):
                 break
         orders[r, places] = np.roll(places, 1)
     return orders
+
+
+def _kinds(orders):
+    """Kind of damage of every permutation."""
+    n_moved, shifted = moves_of(orders)
+    return np.where(shifted, _SHIFT, _kind_of(n_moved))
+
+
+def _kind_of(n_moved):
+    return np.maximum(np.searchsorted(_KINDS_FROM, n_moved, side="right") - 1, 0)

@@ -50,19 +50,24 @@ def listed_settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def next_steps(summary: Mapping[str, Any], settings: Mapping[str, Any]) -> list[Advice]:
+def next_steps(
+    summary: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    answers: Mapping[str, str] | None = None,
+) -> list[Advice]:
     """Say what is worth doing now, most useful first."""
     command = settings.get("command")
     if command and (len(command) > _LONGEST_VALUE or not command.startswith(_REPAIR)):
         command = f"{_REPAIR}TABLE"
-    steps: list[Advice] = []
+    questions = summary.get("questions") or []
+    steps: list[Advice] = list(_ask(questions, answers))
     if summary["n_moved_cells"]:
         steps += _review(command)
     if summary["structure"]["weak"]:
         steps += _what_would_help(summary, settings)
     elif summary["n_uncertain"]:
         steps += _about_unsure(summary, settings)
-    if not summary["n_suspicious"]:
+    if not summary["n_suspicious"] and not questions:
         steps += _keep_watch(summary, command)
     elif summary["n_moved_cells"]:
         steps.append(
@@ -74,6 +79,20 @@ def next_steps(summary: Mapping[str, Any], settings: Mapping[str, Any]) -> list[
             )
         )
     return steps
+
+
+def _ask(questions, answers):
+    """What only a person can decide."""
+    if answers is None:
+        answers = {
+            reading["if"]: f"repair(table, exchange={reading['exchange']})"
+            for each in questions
+            for reading in each["readings"]
+        }
+    for each in questions:
+        yield Advice("Answer a question", each["sentence"])
+    for reading, code in answers.items():
+        yield Advice(f"If {reading}", "Then type this.", code)
 
 
 def _review(command):

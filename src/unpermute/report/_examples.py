@@ -59,7 +59,8 @@ def worst_records(found) -> list[Example]:
         moved = np.flatnonzero(found.row == row)
         cells = _cells(found.changes[moved[:_MOST_CELLS].tolist()])
         named = str(titles[k]) == str(row)
-        title = f"Row {row:,}" if named else f"{shorten(titles[k], 40)} (row {row:,})"
+        place = found.place(row)
+        title = place.capitalize() if named else f"{shorten(titles[k], 40)} ({place})"
         sure = sure_text(confidence[k])
         cause, why = shorten(causes[k]), shorten(evidence[k], 160)
         example = Example(title, cause, sure, len(moved), profiles[k], cells, evidence=why)
@@ -94,10 +95,16 @@ def left_alone(found, most: int = 10) -> list[dict[str, str]]:
     damaged = found.floats("damaged")[places] if "damaged" in found.vectors.columns else None
     confidence = found.floats("confidence")[places]
     evidence = _evidence(found)[places]
-    proposed = _proposed(found, found.positions()[places]) if found.by_row else [""] * len(places)
+    proposed, titles = [""] * len(places), [shorten(name) for name in names]
+    if found.by_row:
+        rows = found.positions()[places]
+        proposed = _proposed(found, rows)
+        for k, row in enumerate(rows):
+            where = found.place(row)
+            titles[k] = where if str(names[k]) == str(row) else f"{titles[k]} ({where})"
     return [
         {
-            "name": shorten(names[k]),
+            "name": titles[k],
             "damaged": "" if damaged is None else sure_text(damaged[k]),
             "confidence": sure_text(confidence[k]),
             "cause": shorten(causes[k]),

@@ -3,6 +3,7 @@
 Texts of cells are fetched for the few that are shown: a table may have millions of changes.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,8 @@ class Findings:
         Those of the result.
     row, column, confidence : ndarray
         One entry per moved cell: its row, the number of its column in `names`, how sure.
+    lines : callable or None
+        Lines of the file where rows start.
     """
 
     summary: dict[str, Any]
@@ -42,6 +45,13 @@ class Findings:
     row: np.ndarray
     column: np.ndarray
     confidence: np.ndarray
+    lines: Callable | None = None
+
+    def place(self, row) -> str:
+        """Return where a record stands: its line in the file if that is known, else its row."""
+        if self.lines is None:
+            return f"row {row:,}"
+        return f"line {int(self.lines([int(row)])[0]):,}"
 
     @property
     def n_rows(self) -> int:
@@ -69,7 +79,7 @@ class Findings:
         return _codes(self.vectors["vector"], self.names)
 
 
-def open_result(result) -> Findings:
+def open_result(result, lines=None) -> Findings:
     """Read a `TableResult`."""
     changes = nw.from_native(result.changes, eager_only=True)
     names = list(result.summary["columns"])
@@ -86,6 +96,7 @@ def open_result(result) -> Findings:
         row=changes["row"].to_numpy().astype(np.int64),
         column=_codes(changes["column"], names),
         confidence=changes["confidence"].to_numpy().astype(float),
+        lines=lines,
     )
 
 

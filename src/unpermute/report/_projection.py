@@ -96,7 +96,7 @@ def project(found) -> Projection | None:
     panels, explained, rank = (_record_panels if found.by_row else _column_panels)(
         found, vectors, places
     )
-    titles = [f"row {place}" if found.by_row else found.names[place] for place in shown]
+    titles = [found.place(place) if found.by_row else found.names[place] for place in shown]
     return Projection(panels, titles, explained, rank, n_vectors - len(moved), len(moved))
 
 

@@ -1,6 +1,6 @@
 """One page from one result: numbers and pictures are computed here, words are in the templates."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -29,7 +29,14 @@ class Figure(NamedTuple):
     label: str
 
 
-def render_report(result, *, source_name: str, settings: Mapping[str, Any] | None = None) -> str:
+def render_report(
+    result,
+    *,
+    source_name: str,
+    settings: Mapping[str, Any] | None = None,
+    lines: Callable | None = None,
+    answers: Mapping[str, str] | None = None,
+) -> str:
     """Return a result as one HTML page that needs nothing else.
 
     The page holds no script and loads nothing; it stays below 2 MB for any table, because tiles,
@@ -45,6 +52,11 @@ def render_report(result, *, source_name: str, settings: Mapping[str, Any] | Non
     settings : dict, default=None
         Settings to list; ``"command"`` is the command line that repeats the run. None: those in
         the summary.
+    lines : callable, default=None
+        Returns the lines of the file where rows start; None: rows are named by their numbers.
+    answers : dict of str to str, default=None
+        What may be right, and what to type then, of every question in the summary. None: calls of
+        `repair`.
 
     Returns
     -------
@@ -60,7 +72,7 @@ def render_report(result, *, source_name: str, settings: Mapping[str, Any] | Non
     >>> "Nothing looks shuffled in 178 records." in page
     True
     """
-    found = open_result(result)
+    found = open_result(result, lines)
     summary = result.summary
     settings = summary["settings"] if settings is None else settings
     return _environment().get_template("report.html.j2").render(
@@ -82,7 +94,7 @@ def render_report(result, *, source_name: str, settings: Mapping[str, Any] | Non
         settings=listed_settings(settings),
         call=call_to_repeat(settings),
         is_command=bool(settings.get("command")),
-        steps=next_steps(summary, settings),
+        steps=next_steps(summary, settings, answers),
     )  # fmt: skip
 
 

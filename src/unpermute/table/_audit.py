@@ -348,12 +348,11 @@ def _result(frame, columns, trials, control, options):
 def _sentence(line, columns, options):
     _, value, low, high, baseline, _ = line
     how = "together" if options["together"] else "each by itself"
+    what = f"{len(columns)} columns shuffled {how}" if len(columns) > 1 else columns[0]
     if np.isnan(value):
-        return f"No row with unique values moved in {len(columns)} columns shuffled {how}."
-    return (
-        f"Of the moved rows of {len(columns)} columns shuffled {how}, {value:.1%} are re-linked"
-        f" (95% interval {low:.1%} to {high:.1%}; guessing: {baseline:.1%})."
-    )
+        return f"No row with unique values moved in {what}."
+    spread = f"95% interval {low:.1%} to {high:.1%}; guessing: {baseline:.1%}"
+    return f"Of the moved rows of {what}, {value:.1%} are re-linked ({spread})."
 
 
 def _advice(lines, columns, options):

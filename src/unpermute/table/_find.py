@@ -6,17 +6,19 @@ from typing import Any
 import numpy as np
 
 from unpermute.columns import Structure, repair_columns
-from unpermute.files import cell_texts, unfit_moves
+from unpermute.files import Changes, cell_texts, unfit_moves
 from unpermute.records import (
+    SHIFTED,
     ColumnKind,
     RecordRepairs,
     describe_columns,
     explain,
     read_cells,
     repair_records,
+    shift_whole_tails,
 )
 from unpermute.table._numbers import check_names, open_frame, read_numbers
-from unpermute.table._result import Changes
+from unpermute.table._questions import describe_questions, places_of_answers
 
 __all__ = ["Finding", "find_in_columns", "find_in_records"]
 
@@ -43,10 +45,8 @@ class Finding:
         Of every record or column.
     subspace : ndarray of int
         Label of every column; 0 for records.
-    changes : Changes
-        Cells to move.
     proposals : Changes
-        The same and those of uncertain records, which do not move.
+        Cells to move, and those of uncertain records, which do not move.
     structure : Structure
         How much can be put back.
     trials : dict
@@ -56,8 +56,7 @@ class Finding:
     model : object or None
         What was learned about records.
     questions : list of dict
-        Runs of rows in which two columns are exchanged, of which it cannot be told which side is
-        right.
+        Exchanges of two columns in many rows, of which it cannot be told which side is right.
     """
 
     names: list[str]
@@ -69,7 +68,6 @@ class Finding:
     cause: np.ndarray
     evidence: np.ndarray
     subspace: np.ndarray
-    changes: Changes
     proposals: Changes
     structure: Structure
     trials: dict = field(default_factory=dict)
@@ -81,9 +79,8 @@ class Finding:
 def find_in_records(frame, options, columns, exclude):
     """Find values under wrong columns."""
     wanted = [name for name in (columns or frame.columns) if name not in exclude]
-    as_text = options["as_text"] or ()
-    cells, n_infinite = read_cells(frame, wanted, as_text=as_text)
-    kinds = describe_columns(cells, wanted)
+    cells, n_infinite = read_cells(frame, wanted, options["kinds"])
+    kinds = describe_columns(cells, wanted, options["kinds"])
     known = None if options["model"] is None else options["model"].known
     used = [j for j, kind in enumerate(kinds) if kind.kind or known is not None]
     names = [wanted[j] for j in used]
@@ -96,45 +93,20 @@ def find_in_records(frame, options, columns, exclude):
         cells, reference=_reference_cells(options, names), groups=groups, rank=options["rank"],
         max_moves=options["max_moves"], min_confidence=options["min_confidence"],
         random_state=options["random_state"], n_jobs=options["n_jobs"], known=known,
-        exchanges=_exchanges(options["exchange"], names, len(frame)),
+        exchanges=places_of_answers(options["exchange"], names, len(frame)),
     )  # fmt: skip
     notes = [f"Infinite values counted as missing: {n_infinite:,}."] if n_infinite else []
-    repairs, unfit = _without_unfit(frame, names, repairs)
     evidence = _evidence(frame, names, cells, repairs)
+    repairs, moved = _over_all_columns(frame, names, repairs, options)
+    repairs, unfit = _without_unfit(frame, moved, repairs)
     return Finding(
         names, kinds + _left_out(frame, wanted, options), _clipped(repairs.score), repairs.damaged,
         repairs.confidence, repairs.status, repairs.cause, evidence,
         np.zeros(len(frame), dtype=np.int64),
-        _moved_fields(repairs, repairs.permutations, evidence),
-        _moved_fields(repairs, _listed(repairs), evidence), _structure(repairs, groups),
-        repairs.trials, notes + unfit, repairs.known, _questions(repairs.questions, names),
+        _moved_fields(repairs, moved, evidence), _structure(repairs, groups),
+        repairs.trials, notes + unfit, repairs.known,
+        describe_questions(repairs.questions, frame, names),
     )  # fmt: skip
-
-
-def _exchanges(exchange, names, n_rows):
-    """Exchanges that a person has named, by place."""
-    places = []
-    for a, b, first, last in exchange or ():
-        for name in (a, b):
-            if name not in names:
-                raise ValueError(f"exchange names {name!r}, which is not a column that is judged.")
-        if not 0 <= first <= last < n_rows:
-            raise ValueError(f"exchange: rows {first} to {last} are not rows of the table.")
-        places.append((names.index(a), names.index(b), int(first), int(last)))
-    return places
-
-
-def _questions(runs, names):
-    """Runs of rows that a person has to decide about."""
-    return [
-        {
-            "columns": [names[run.a], names[run.b]],
-            "first_row": run.first,
-            "last_row": run.last,
-            "share": float(run.share),
-        }
-        for run in runs
-    ]
 
 
 def _reference_cells(options, names):
@@ -142,19 +114,21 @@ def _reference_cells(options, names):
         return None
     other = open_frame(options["reference"], "reference")
     check_names(names, other, "reference")
-    return read_cells(other, names, as_text=options["as_text"] or ())[0]
+    return read_cells(other, names, options["kinds"])[0]
 
 
 def _left_out(frame, wanted, options):
     """Columns that were not even read, and why."""
-    found = []
+    found, read = [], set(wanted)
     for name in frame.columns:
-        if name in wanted:
+        if name in read:
             continue
         reason = "it was left out"
         for option, why in (("id", "it names the records"), ("groups", "it names the source")):
             if name == options[option]:
                 reason = why
+        if (options["kinds"] or {}).get(name) == "ignore":
+            reason = "it is to be ignored"
         found.append(ColumnKind(name, "", reason))
     return found
 
@@ -164,24 +138,31 @@ def _clipped(score):
     return np.clip(score, -_HIGHEST, _HIGHEST)
 
 
-def _listed(repairs):
-    """Permutations of suspicious records, also of those that are left alone."""
-    identity = np.arange(repairs.proposals.shape[1], dtype=repairs.proposals.dtype)
-    return np.where((repairs.status != "clean")[:, None], repairs.proposals, identity)
-
-
-def _moved_fields(repairs, permutations, evidence):
-    row, column = np.nonzero(permutations != np.arange(permutations.shape[1]))
+def _moved_fields(repairs, names, evidence):
+    """Cells that move in suspicious records, also in those that are left alone."""
+    moved = repairs.proposals != np.arange(len(names))
+    row, column = np.nonzero(moved & (repairs.status != "clean")[:, None])
     return Changes(
-        row, column, row, permutations[row, column].astype(np.int64), repairs.confidence[row],
-        repairs.cause[row], repairs.damaged[row], repairs.status[row] == "recovered",
-        evidence[row],
+        row, column, row, repairs.proposals[row, column].astype(np.int64), repairs.confidence[row],
+        repairs.damaged[row], repairs.status[row] == "recovered", repairs.cause[row], evidence[row],
+        names=names,
     )  # fmt: skip
+
+
+def _over_all_columns(frame, names, repairs, options):
+    """Let shifted tails pass through columns that are not judged; returns the columns as well."""
+    every = list(frame.columns)
+    places = [every.index(name) for name in names]
+    shifted = np.any((repairs.cause == SHIFTED) & (repairs.status != "clean"))
+    if not shifted or len(names) == len(every) or places != sorted(places):
+        return repairs, names
+    cells = read_cells(frame, every, options["kinds"])[0]
+    return shift_whole_tails(repairs, cells, places, options["min_confidence"]), every
 
 
 def _without_unfit(frame, names, repairs):
     """Leave records alone in which a value does not fit the type of its new column."""
-    moves = _moved_fields(repairs, repairs.permutations, np.full(len(frame), "", dtype=object))
+    moves = _moved_fields(repairs, names, np.full(len(frame), "", dtype=object)).accepted()
     unfit = unfit_moves(frame, names, moves)
     if not unfit.any():
         return repairs, []
@@ -243,11 +224,11 @@ def find_in_columns(frame, options, columns, exclude):
     )  # fmt: skip
     column, row = np.nonzero(repairs.permutations != np.arange(len(frame)))
     damaged = np.where(repairs.status == "clean", 1 - repairs.confidence, repairs.confidence)
-    evidence = np.full(len(column), "", dtype=object)
-    changes = Changes(
+    proposals = Changes(
         row, column, repairs.permutations[column, row], column,
-        repairs.entry_confidence[column, row], repairs.cause[column], damaged[column],
-        np.ones(len(row), dtype=bool), evidence,
+        repairs.entry_confidence[column, row], damaged[column], np.ones(len(row), dtype=bool),
+        repairs.cause[column], np.full(len(row), "", dtype=object), names=table.names,
+        within_rows=False,
     ).by_row()  # fmt: skip
     kinds = [
         ColumnKind(name, "number") if name in table.names else ColumnKind(name, "", "no numbers")
@@ -255,7 +236,7 @@ def find_in_columns(frame, options, columns, exclude):
     ]
     return Finding(
         table.names, kinds, _clipped(repairs.score), damaged, repairs.confidence, repairs.status,
-        repairs.cause, np.full(len(damaged), "", dtype=object), repairs.labels, changes, changes,
+        repairs.cause, np.full(len(damaged), "", dtype=object), repairs.labels, proposals,
         repairs.structure, {}, table.notes, None,
     )  # fmt: skip
 

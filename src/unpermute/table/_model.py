@@ -1,7 +1,7 @@
 """What was learned about the columns of a table, to be used for others."""
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,13 @@ class TableModel:
         The columns.
     known : KnownRecords
         What their values look like, alone and together.
+    kinds : dict of str to str
+        What columns were said to hold.
     """
 
     names: list[str]
     known: KnownRecords
+    kinds: dict[str, str] = field(default_factory=dict)
 
     def scan(self, frame, **options) -> Any:
         """Scan another table with the same columns; see :func:`unpermute.table.scan`."""
@@ -44,7 +47,7 @@ class TableModel:
 
     def save(self, path) -> None:
         """Write the model to a file, for :meth:`load` and for ``unpermute scan --model``."""
-        content = write_model(self.names, self.known)
+        content = write_model(self.names, self.known, self.kinds)
         if hasattr(path, "write"):
             path.write(content)
         else:

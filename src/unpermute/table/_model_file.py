@@ -24,7 +24,7 @@ from unpermute.records import MODEL_PARTS, KnownRecords, Score, score_records
 
 __all__ = ["digest", "read_model", "write_model"]
 
-_FORMAT, _VERSION = "unpermute model", 2
+_FORMAT, _VERSION = "unpermute model", 3
 _TREE, _DIGEST = "model.json", "sha256"
 # No table gives a model of this size, but a few bytes of zip may claim to.
 _MOST_BYTES = 2**31
@@ -34,7 +34,7 @@ _PARTS = {part.__name__: part for part in MODEL_PARTS}
 _AGAIN = "write a new one with --save-model, or with unpermute.table.learn(table).save(path)"
 
 
-def write_model(names: list[str], known: KnownRecords) -> bytes:
+def write_model(names: list[str], known: KnownRecords, kinds: dict[str, str]) -> bytes:
     """Return a model as the content of a file."""
     arrays: list[np.ndarray] = []
     content = {
@@ -42,6 +42,7 @@ def write_model(names: list[str], known: KnownRecords) -> bytes:
         "version": _VERSION,
         "unpermute": __version__,
         "columns": list(names),
+        "kinds": dict(kinds),
         "model": _encoded(known, arrays),
     }
     parts = {_TREE: json.dumps(content, ensure_ascii=False, allow_nan=False).encode()}
@@ -65,8 +66,8 @@ def digest(parts: dict[str, bytes]) -> str:
     return found.hexdigest()
 
 
-def read_model(raw: bytes, name: str) -> tuple[list[str], KnownRecords]:
-    """Return the columns and the model in the content of a file, or say why it holds none."""
+def read_model(raw: bytes, name: str) -> tuple[list[str], KnownRecords, dict[str, str]]:
+    """Return columns, model and given kinds in the content of a file, or say why it has none."""
     if raw[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"x\x9c", b"x^", b"ZF"):
         raise ValueError(
             f"{name} is a model of an earlier version, kept as a program (a pickle), which is no"
@@ -103,12 +104,14 @@ def _read(raw):
         if content["version"] != _VERSION:
             raise _UnfitError(f"it is of version {content['version']}, but {_VERSION} is read here")
         known = _decoded(content["model"], parts)
-    names = content["columns"]
+    names, kinds = content["columns"], content["kinds"]
     if not _fits(names, list[str]) or not isinstance(known, KnownRecords):
         raise _UnfitError("its parts are not those of a model")
+    if not _fits(kinds, dict[str, str]) or not set(kinds) <= set(names):
+        raise _UnfitError("its kinds are not those of its columns")
     _check_sizes(len(names), known)
     _check_use(known)
-    return names, known
+    return names, known, kinds
 
 
 def _entry(name):

@@ -2,6 +2,7 @@
 
 from numbers import Integral, Real
 
+from unpermute.records import KINDS
 from unpermute.table._numbers import check_names
 
 __all__ = ["check_options", "listed_names"]
@@ -26,8 +27,9 @@ def check_options(options, frame):
         value = options[name]
         if value is not None and not isinstance(value, str):
             raise ValueError(f"{name}={value!r} must be the name of one column.")
-    for name in ("id", "blocks", "columns", "exclude", "as_text"):
+    for name in ("id", "blocks", "columns", "exclude"):
         check_names(options[name], frame, name)
+    _check_kinds(options["kinds"], frame)
     _check_groups(options["groups"], frame, by_row=by_row)
     for name in ("n_subspaces", "rank", "max_moves"):
         value = options[name]
@@ -37,6 +39,18 @@ def check_options(options, frame):
     if not isinstance(value, Real) or not 0 <= float(value) <= 1:
         raise ValueError(f"min_confidence={value!r} must be a number from 0 to 1.")
     _refuse_foreign(options, by_row=by_row)
+
+
+def _check_kinds(kinds, frame):
+    if kinds is None:
+        return
+    if not isinstance(kinds, dict):
+        raise ValueError(f"kinds={kinds!r} must be a dict of columns and what they hold.")
+    check_names(list(kinds), frame, "kinds")
+    for name, kind in kinds.items():
+        if kind not in KINDS:
+            allowed = ", ".join(map(repr, KINDS))
+            raise ValueError(f"kinds: {name!r} is said to hold {kind!r}; allowed are {allowed}.")
 
 
 def _check_groups(groups, frame, *, by_row):
@@ -59,6 +73,6 @@ def _refuse_foreign(options, *, by_row):
                     f"{name}={options[name]!r} is for vectors='columns'; leave it out."
                 )
         return
-    for name in ("reference", "model", "as_text", "exchange"):
+    for name in ("reference", "model", "kinds", "exchange"):
         if options[name] is not None:
             raise ValueError(f"{name} is for vectors='rows'; leave it out.")

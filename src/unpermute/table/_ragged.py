@@ -3,7 +3,8 @@
 A delimiter that should have stood in quotes splits a value in two: one of the neighbouring pairs of
 fields is to be joined. A field that was lost leaves a gap: an empty one is to be inserted. Every
 place makes a record, and the model of clean records says how likely each is; the probability of the
-best among them is calibrated by trials on regular records that are broken the same way.
+best among them is calibrated by trials on regular records that are broken the same way, and judged
+by a model that has not seen them.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,8 +20,6 @@ from unpermute.records import read_cells, score_records
 
 __all__ = ["MendedLine", "mend_lines"]
 
-# Regular records that are broken for trials, of each kind.
-_TRIALS = 120
 # Log-odds beyond which more evidence does not count.
 _CLEAREST = 12.0
 # Text that is split by a delimiter usually goes on with a space, and fields seldom begin with one.
@@ -52,6 +51,7 @@ def mend_lines(
     lines: Sequence[Sequence[str]],
     regular: Sequence[Sequence[str]],
     *,
+    trial_model,
     delimiter: str,
     read: Callable,
     random_state: int = 0,
@@ -68,6 +68,8 @@ def mend_lines(
         Fields of the lines.
     regular : sequence of sequences of str
         Fields of some regular records, for trials.
+    trial_model : TableModel or None
+        Learned without these, to judge the trials; None: there are none, and nothing is sure.
     delimiter : str
         What stands between fields.
     read : callable
@@ -80,14 +82,16 @@ def mend_lines(
     list of MendedLine or None
         None for lines that differ by more than one field.
     """
-    judge = _Judge(model, list(columns), delimiter, read, regular)
+    given = list(columns), delimiter, read, regular
+    judge = _Judge(model, *given)
+    trials = None if trial_model is None else _Judge(trial_model, *given)
     mended: list[MendedLine | None] = [None] * len(lines)
     for kind, surplus in ((JOIN, 1), (INSERT, -1)):
         mine = [k for k, line in enumerate(lines) if len(line) == len(columns) + surplus]
         if mine:
             rng = np.random.default_rng(random_state)
             best, odds = judge.best(kind, [lines[k] for k in mine])
-            confidence = judge.calibrated(kind, odds, rng)
+            confidence = trials.calibrated(kind, odds, rng) if trials else np.zeros(len(mine))
             for k, column, sure in zip(mine, best, confidence, strict=True):
                 mended[k] = MendedLine(kind, int(column), float(sure))
     return mended
@@ -149,7 +153,7 @@ class _Judge:
     def _broken(self, kind, rng):
         """Return regular records with a value split in two or lost, and where."""
         lines, truth = [], []
-        for fields in self._regular[:_TRIALS]:
+        for fields in self._regular:
             long = [j for j, text in enumerate(fields) if len(text.strip()) >= 3]
             j = int(rng.choice(long)) if kind == JOIN and long else int(rng.integers(len(fields)))
             if kind == INSERT:
@@ -176,7 +180,7 @@ class _Judge:
 
     def _scores(self, records):
         frame = nw.from_native(self._read(records), eager_only=True)
-        cells, _ = read_cells(frame, self._model.names)
+        cells, _ = read_cells(frame, self._model.names, self._model.kinds)
         scores = score_records(self._model.known, cells)
         for j, log_frequency in self._others.items():
             scores = scores + [log_frequency(fields[j]) for fields in records]

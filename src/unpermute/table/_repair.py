@@ -5,6 +5,7 @@ import time
 import narwhals.stable.v1 as nw
 import numpy as np
 
+from unpermute._words import counted
 from unpermute.files import move_cells
 from unpermute.table._find import find_in_columns, find_in_records
 from unpermute.table._model import TableModel
@@ -16,7 +17,7 @@ __all__ = ["learn", "repair", "scan"]
 
 
 def scan(
-    frame, *, vectors="rows", id=None, columns=None, exclude=None, as_text=None, blocks=None,
+    frame, *, vectors="rows", id=None, columns=None, exclude=None, kinds=None, blocks=None,
     groups=None, reference=None, n_subspaces=None, rank=None, min_confidence=0.95, max_moves=None,
     random_state=0, n_jobs=None, model=None, exchange=None,
 ):  # fmt: skip
@@ -33,8 +34,9 @@ def scan(
         Column that names the records. None: pandas' index, or the number of the row.
     columns, exclude : list of str, default=None
         Columns to use, or not to use.
-    as_text : list of str, default=None
-        Columns whose cells are texts even if they look like numbers or dates.
+    kinds : dict of str to str, default=None
+        What columns hold, where that is not recognised: "number", "date", "category", "text",
+        "identifier", or "ignore" to leave a column out.
     blocks : str, default=None
         Column within whose values rows moved (``vectors="columns"``).
     groups : str or list of lists of str, default=None
@@ -55,9 +57,10 @@ def scan(
         Threads; the result does not depend on it.
     model : object, default=None
         ``TableResult.model`` of an earlier run, to be used instead of learning.
-    exchange : list of (str, str, int, int), default=None
-        Two columns that you know to be exchanged, from a first to a last row (from 0): the answer
-        to a question in ``summary["questions"]``.
+    exchange : list of tuple, default=None
+        The answer to a question in ``summary["questions"]``: two columns that are exchanged from a
+        first to a last row (from 0), as ``(a, b, first, last)``; or in all rows that are unlike
+        one, as ``(a, b, row)``.
 
     Returns
     -------
@@ -75,7 +78,7 @@ def scan(
     [[5, 'recovered', 'two fields swapped']]
     """
     return _run(
-        frame, False, vectors=vectors, id=id, columns=columns, exclude=exclude, as_text=as_text,
+        frame, False, vectors=vectors, id=id, columns=columns, exclude=exclude, kinds=kinds,
         blocks=blocks, groups=groups, reference=reference, n_subspaces=n_subspaces, rank=rank,
         min_confidence=min_confidence, max_moves=max_moves, random_state=random_state,
         n_jobs=n_jobs, model=model, exchange=exchange,
@@ -83,7 +86,7 @@ def scan(
 
 
 def repair(
-    frame, *, vectors="rows", id=None, columns=None, exclude=None, as_text=None, blocks=None,
+    frame, *, vectors="rows", id=None, columns=None, exclude=None, kinds=None, blocks=None,
     groups=None, reference=None, n_subspaces=None, rank=None, min_confidence=0.95, max_moves=None,
     random_state=0, n_jobs=None, model=None, exchange=None,
 ):  # fmt: skip
@@ -100,8 +103,9 @@ def repair(
         Column that names the records. None: pandas' index, or the number of the row.
     columns, exclude : list of str, default=None
         Columns to use, or not to use.
-    as_text : list of str, default=None
-        Columns whose cells are texts even if they look like numbers or dates.
+    kinds : dict of str to str, default=None
+        What columns hold, where that is not recognised: "number", "date", "category", "text",
+        "identifier", or "ignore" to leave a column out.
     blocks : str, default=None
         Column within whose values rows moved (``vectors="columns"``).
     groups : str or list of lists of str, default=None
@@ -122,9 +126,10 @@ def repair(
         Threads; the result does not depend on it.
     model : object, default=None
         ``TableResult.model`` of an earlier run, to be used instead of learning.
-    exchange : list of (str, str, int, int), default=None
-        Two columns that you know to be exchanged, from a first to a last row (from 0): the answer
-        to a question in ``summary["questions"]``.
+    exchange : list of tuple, default=None
+        The answer to a question in ``summary["questions"]``: two columns that are exchanged from a
+        first to a last row (from 0), as ``(a, b, first, last)``; or in all rows that are unlike
+        one, as ``(a, b, row)``.
 
     Returns
     -------
@@ -146,16 +151,14 @@ def repair(
     [[5, 'alcohol', '112.0', '14.2'], [5, 'magnesium', '14.2', '112.0']]
     """
     return _run(
-        frame, True, vectors=vectors, id=id, columns=columns, exclude=exclude, as_text=as_text,
+        frame, True, vectors=vectors, id=id, columns=columns, exclude=exclude, kinds=kinds,
         blocks=blocks, groups=groups, reference=reference, n_subspaces=n_subspaces, rank=rank,
         min_confidence=min_confidence, max_moves=max_moves, random_state=random_state,
         n_jobs=n_jobs, model=model, exchange=exchange,
     )  # fmt: skip
 
 
-def learn(
-    frame, *, columns=None, exclude=None, as_text=None, rank=None, random_state=0, n_jobs=None
-):
+def learn(frame, *, columns=None, exclude=None, kinds=None, rank=None, random_state=0, n_jobs=None):
     """Learn what the records of a clean table look like, to judge other tables by it.
 
     Parameters
@@ -164,8 +167,9 @@ def learn(
         The table; a few damaged records do no harm.
     columns, exclude : list of str, default=None
         Columns to use, or not to use.
-    as_text : list of str, default=None
-        Columns whose cells are texts even if they look like numbers or dates.
+    kinds : dict of str to str, default=None
+        What columns hold, where that is not recognised: "number", "date", "category", "text",
+        "identifier", or "ignore" to leave a column out.
     rank : int, default=None
         Number of latent factors; None: no limit.
     random_state : int, default=0
@@ -189,7 +193,7 @@ def learn(
     ['14.2', '112.0']
     """
     result = scan(
-        frame, columns=columns, exclude=exclude, as_text=as_text, rank=rank,
+        frame, columns=columns, exclude=exclude, kinds=kinds, rank=rank,
         random_state=random_state, n_jobs=n_jobs,
     )  # fmt: skip
     if result.model is None:
@@ -201,31 +205,42 @@ def _run(frame, change, **options):
     """Read, find, move, list."""
     start = time.perf_counter()
     frame = open_frame(frame)
-    for name in ("columns", "exclude", "as_text"):
+    for name in ("columns", "exclude"):
         options[name] = listed_names(options[name], name)
+    if options["kinds"] is None and isinstance(options["model"], TableModel):
+        options["kinds"] = options["model"].kinds
     check_options(options, frame)
     by_row = options["vectors"] == "rows"
     named = [options["id"], options["blocks"], options["groups"] if by_row else None]
+    ignored = [name for name, kind in (options["kinds"] or {}).items() if kind == "ignore"]
     exclude = [*(options["exclude"] or []), *(name for name in named if isinstance(name, str))]
+    exclude += ignored
     columns = options["columns"]
     if options["model"] is not None:
         columns = _columns_of_model(options["model"], columns, frame)
     found = (find_in_records if by_row else find_in_columns)(frame, options, columns, exclude)
     ids = _ids(frame, options["id"])
-    repaired = move_cells(frame, found.names, found.changes) if change else frame
+    changes = found.proposals.accepted()
+    repaired = move_cells(frame, changes.names, changes) if change else frame
     summary = _summary(frame, found, options, by_row=by_row)
     summary["seconds"] = time.perf_counter() - start
     return TableResult(
         repaired.to_native(),
-        changes_frame(frame, found.names, found.changes, ids, by_row=by_row),
+        changes_frame(frame, changes, ids),
         vectors_frame(frame, found, ids, by_row=by_row),
         summary,
-        None if found.model is None else TableModel(found.names, found.model),
-        changes_frame(frame, found.names, found.proposals, ids, by_row=by_row),
+        None
+        if found.model is None
+        else TableModel(found.names, found.model, _kinds_of(found.names, options["kinds"])),
+        changes_frame(frame, found.proposals, ids),
         found.damaged,
         found.confidence,
         found.proposals,
     )
+
+
+def _kinds_of(names, kinds):
+    return {name: kind for name, kind in (kinds or {}).items() if name in names}
 
 
 def _columns_of_model(model, columns, frame):
@@ -255,7 +270,7 @@ def _ids(frame, name):
 def _summary(frame, found, options, *, by_row):
     n_repaired = int(np.sum(found.status == "recovered"))
     n_uncertain = int(np.sum(found.status == "uncertain"))
-    n_cells, n_vectors = len(found.changes), len(found.status)
+    changes, n_vectors = found.proposals.accepted(), len(found.status)
     what = "record" if by_row else "column"
     structure, judged = found.structure, not by_row or found.model is not None
     settings = {
@@ -266,13 +281,15 @@ def _summary(frame, found, options, *, by_row):
     for name in ("reference", "model"):
         settings[name] = None if options[name] is None else "given"
     return {
-        "sentence": _sentence(what, n_vectors, n_repaired, n_uncertain, n_cells, structure)
+        "sentence": _sentence(what, found, n_repaired, n_uncertain)
         if judged
-        else f"The {n_vectors:,} {what}s were not judged. {structure.sentence}",
+        else f"{counted(n_vectors, what)} {'was' if n_vectors == 1 else 'were'} not judged."
+        f" {structure.sentence}",
         "judged": judged,
+        "not_judged": None if judged else structure.sentence,
         "vectors": options["vectors"],
         "n_rows": len(frame),
-        "columns": list(found.names),
+        "columns": list(changes.names),
         "judged_columns": [
             {"column": kind.name, "kind": kind.kind or None, "not_judged": kind.reason or None}
             for kind in found.kinds
@@ -281,40 +298,41 @@ def _summary(frame, found, options, *, by_row):
         "n_suspicious": n_repaired + n_uncertain,
         "n_repaired": n_repaired,
         "n_uncertain": n_uncertain,
-        "n_moved_cells": n_cells,
-        "expected_wrong_cells": float(np.sum(1 - found.changes.confidence)),
+        "n_moved_cells": len(changes),
+        "expected_wrong_cells": float(np.sum(1 - changes.confidence)),
         "structure": {
             "weak": bool(structure.weak),
             "recoverability": float(structure.recoverability),
             "sentence": structure.sentence,
         },
-        "questions": [{**q, "sentence": _question(q)} for q in found.questions],
+        "questions": list(found.questions),
         "trials": dict(found.trials),
         "notes": list(found.notes),
         "settings": settings,
     }
 
 
-def _question(question):
-    a, b = question["columns"]
-    first, last, share = question["first_row"], question["last_row"], question["share"]
-    return (
-        f"{a} and {b} seem to be exchanged between row {first:,} and row {last:,} ({share:.0%} of"
-        " the table) compared with the other rows. It cannot be told which of the two is right, so"
-        " nothing was changed there."
-    )
-
-
-def _sentence(what, n_vectors, n_repaired, n_uncertain, n_cells, structure):
-    several = f"{n_vectors:,} {what}{'s' if n_vectors != 1 else ''}"
+def _sentence(what, found, n_repaired, n_uncertain):
+    n_vectors, structure = len(found.status), found.structure
+    n_cells = int(np.sum(found.proposals.accept))
+    several = counted(n_vectors, what)
     n_found = n_repaired + n_uncertain
+    sentences = [_asked(found.questions)] if found.questions else []
     if n_found == 0:
-        found = f"Nothing looks shuffled in {several}."
+        sentences.append(
+            f"Nothing {'else ' if found.questions else ''}looks shuffled in {several}."
+        )
     else:
         places = "fields" if what == "record" else "rows"
-        found = (
+        sentences.append(
             f"{n_found:,} of {several} look{'s' if n_found == 1 else ''} shuffled: {n_repaired:,}"
             f" can be put back ({n_cells:,} cells move between {places}), {n_uncertain:,}"
             f" {'is' if n_uncertain == 1 else 'are'} too uncertain to change."
         )
-    return f"{found} {structure.sentence}" if structure.weak else found
+    return " ".join(sentences + ([structure.sentence] if structure.weak else []))
+
+
+def _asked(questions):
+    """Which columns seem to be exchanged in many rows."""
+    pairs = "; ".join(" and ".join(each["columns"]) for each in questions)
+    return f"Columns that seem to be exchanged in a part of the rows: {pairs}."

@@ -1,14 +1,14 @@
 """What `scan` and `repair` return: frames of the type that was given, and plain words."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from unpermute.files import Moves, cell_texts
+from unpermute.files import cell_texts
 
-__all__ = ["Changes", "TableResult", "changes_frame", "vectors_frame"]
+__all__ = ["TableResult", "changes_frame", "vectors_frame"]
 
 
 @dataclass(frozen=True)
@@ -57,52 +57,16 @@ class TableResult:
         return f"TableResult: {self.summary['sentence']}"
 
 
-@dataclass(frozen=True)
-class Changes(Moves):
-    """Moves, how sure each of them is, and what happened to its record or column.
-
-    Attributes
-    ----------
-    confidence : ndarray of float
-        Probability that all of the proposal is right.
-    cause : ndarray of str
-        What happened.
-    damaged : ndarray of float
-        Probability of damage.
-    accept : ndarray of bool
-        Whether the change is made; otherwise it is only proposed.
-    evidence : ndarray of str
-        What speaks for it, in words.
-    """
-
-    confidence: np.ndarray
-    cause: np.ndarray
-    damaged: np.ndarray
-    accept: np.ndarray
-    evidence: np.ndarray
-
-    def take(self, chosen):
-        """Return some of the changes, or all of them in another order."""
-        arrays = (each.name for each in fields(self) if not each.kw_only)
-        return Changes(*(getattr(self, name)[chosen] for name in arrays))
-
-    def by_row(self):
-        """Return the changes row by row."""
-        return self.take(np.lexsort((self.columns, self.rows)))
-
-
-def changes_frame(frame, names, changes, ids, *, by_row):
+def changes_frame(frame, changes, ids):
     """List moved cells."""
-    rows, columns = changes.rows, changes.columns
-    from_rows, from_columns = changes.from_rows, changes.from_columns
-    origin = [names[column] for column in from_columns] if by_row else from_rows.tolist()
+    rows, columns, names = changes.rows, changes.columns, changes.names
     namespace = nw.get_native_namespace(frame)
     listed = {
         "row": (rows.tolist(), nw.Int64),
         "column": ([names[column] for column in columns], nw.String),
         "old": (cell_texts(frame, names, rows, columns), nw.String),
-        "new": (cell_texts(frame, names, from_rows, from_columns), nw.String),
-        "moved_from": (origin, nw.String if by_row else nw.Int64),
+        "new": (cell_texts(frame, names, changes.from_rows, changes.from_columns), nw.String),
+        "moved_from": (changes.origins(), nw.String if changes.within_rows else nw.Int64),
         "confidence": (changes.confidence.tolist(), nw.Float64),
         "cause": (changes.cause.tolist(), nw.String),
         "damaged": (changes.damaged.tolist(), nw.Float64),
@@ -121,7 +85,7 @@ def vectors_frame(frame, found, ids, *, by_row):
     """List the suspicious vectors, worst first."""
     places = np.flatnonzero(found.status != "clean")
     places = places[np.argsort(-found.score[places], kind="stable")]
-    changes = found.changes
+    changes = found.proposals.accepted()
     moved = np.bincount(changes.rows if by_row else changes.columns, minlength=len(found.status))
     names = ids[places.tolist()].to_list() if by_row else [found.names[j] for j in places]
     listed = {"vector": (names, ids.dtype if by_row else nw.String)}
@@ -146,7 +110,7 @@ def _concerned(found, places):
     """Columns between which the values of these records would move."""
     columns: dict[int, list[str]] = {}
     for row, column in zip(found.proposals.rows, found.proposals.columns, strict=True):
-        columns.setdefault(int(row), []).append(found.names[column])
+        columns.setdefault(int(row), []).append(found.proposals.names[column])
     return [", ".join(columns.get(int(place), [])) for place in places]
 
 

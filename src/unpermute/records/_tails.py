@@ -1,0 +1,91 @@
+"""Shifted tails that pass through columns which are not judged.
+
+A tail shifts over all columns of a file. Where some of them are left out, the search sees a tail of
+the others only, and putting that back alone would leave one value in the wrong column. Therefore
+the whole tail is tried as well. Whichever makes the record more like those that are not suspicious
+is proposed, and a record is left alone where neither clearly does: it is never half repaired.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import expit
+
+from unpermute.records._causes import SHIFTED
+from unpermute.records._pairs import bin_cells, log_shares
+
+__all__ = ["shift_whole_tails"]
+
+# Log-likelihood by which one reading must beat the other for a record to be changed.
+_CLEARLY = 5.0
+
+
+def shift_whole_tails(repairs, cells, judged, min_confidence):
+    """Return the repairs over all columns of a table, with tails shifted as a whole.
+
+    Parameters
+    ----------
+    repairs : RecordRepairs
+        Of the judged columns.
+    cells : Cells
+        All columns.
+    judged : list of int
+        Places of the judged columns among all, ascending.
+    min_confidence : float
+        Least confidence with which a record is changed.
+
+    Returns
+    -------
+    RecordRepairs
+        With permutations and proposals over all columns.
+    """
+    places, judged = np.arange(cells.shape[1]), np.asarray(judged)
+    permutations = _widened(repairs.permutations, judged, places)
+    proposals = _widened(repairs.proposals, judged, places)
+    table = bin_cells(cells)
+    shares = log_shares(table, repairs.status == "clean")
+    status, confidence = repairs.status.copy(), repairs.confidence.copy()
+    for r in np.flatnonzero((repairs.cause == SHIFTED) & (repairs.status != "clean")):
+        whole = _whole_tails(proposals[r], judged)
+        if not whole:
+            continue
+        orders = np.array([proposals[r], *whole])
+        fits = shares[table.bins[r][orders], places].sum(axis=1)
+        best = 1 + int(np.argmax(fits[1:]))
+        gain = fits[best] - fits[0]
+        if gain > 0:
+            proposals[r] = orders[best]
+            permutations[r] = orders[best] if status[r] == "recovered" else places
+        confidence[r] *= expit(abs(gain))
+        unclear = abs(gain) < _CLEARLY or confidence[r] < min_confidence
+        if unclear and status[r] == "recovered":
+            status[r], permutations[r] = "uncertain", places
+    return replace(
+        repairs, permutations=permutations, proposals=proposals, status=status,
+        confidence=confidence,
+    )  # fmt: skip
+
+
+def _widened(orders, judged, places):
+    """Permutations of the judged columns as such of all."""
+    wide = np.tile(places, (len(orders), 1))
+    wide[:, judged] = judged[orders]
+    return wide
+
+
+def _whole_tails(order, judged):
+    """Shifts of the same kind that pass through the columns between, behind and just before."""
+    p = len(order)
+    moved = np.flatnonzero(order != np.arange(p))
+    starts = [int(moved[0])]
+    while starts[-1] > 0 and starts[-1] - 1 not in judged:
+        starts.append(starts[-1] - 1)
+    # Values come from the right if the first one does not come from the end.
+    step = -1 if order[moved[0]] < moved[-1] else 1
+    whole = []
+    for start in starts:
+        shifted = np.arange(p)
+        shifted[start:] = np.roll(shifted[start:], step)
+        if not np.array_equal(shifted, order):
+            whole.append(shifted)
+    return whole
