@@ -74,7 +74,9 @@ class HoldOuts:
                 return False
             ours.append(both[0])
             theirs.append(both[1])
-            change, error, ratio, ratio_error = _paired(np.concatenate(ours), np.concatenate(theirs))
+            change, error, ratio, ratio_error = _paired(
+                np.concatenate(ours), np.concatenate(theirs)
+            )
             if change >= 0.0 and not likelier:
                 return False  # the rest would be wasted
         if likelier:
@@ -86,8 +88,8 @@ class HoldOuts:
 
         Candidates are the clusters of k-means, after vectors have gone to the component that makes
         them likeliest; more components are taken if they are clearly better than fewer, and no more
-        are tried once repairs get clearly worse. The clusters are those of the vectors `narrow`, which may
-        have fewer entries.
+        are tried once repairs get clearly worse. The clusters are those of the vectors `narrow`,
+        which may have fewer entries.
         """
         present = Partition(np.zeros(len(narrow), dtype=np.int64))
         for count in _COUNTS:

@@ -186,8 +186,7 @@ class Selector:
             return None
         rank = given.rank if given.n_subspaces is not None else None
         _, labels[clean] = fit_mixture(filled[clean], labels[clean], rounds=4, rank=rank)
-        found = self._settle(X, filled, labels >= 0, labels, rounds=4, rank=rank, union=True)
-        return found if found is None or rank is not None else self._merge(X, filled, found)
+        return self._settle(X, filled, labels >= 0, labels, rounds=4, rank=rank, union=True)
 
     def _better(self, one, other):
         """`other` if it repairs clearly better, or no worse and makes clean vectors likelier.
