@@ -646,6 +646,7 @@ def test_nothing_is_changed_where_most_records_would_move(n_odd, changed):
     alone = _repair._decide(cells, evidence, calibration, None, 0.95, True)
     assert set(alone.status[odd]) == {"recovered" if changed else "uncertain"}
     assert (alone.confidence[odd].max() > 0.5) == changed
+    assert alone.undecided == (0.0 if changed else pytest.approx(n_odd / n))
     # A clean table to learn from says which side is right.
     taught = _repair._decide(cells, evidence, calibration, None, 0.95, False)
     assert set(taught.status[odd]) == {"recovered"}

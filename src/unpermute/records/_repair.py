@@ -114,6 +114,9 @@ class RecordRepairs:
         Why the records were not judged; "" if they were.
     questions : list of Run or Division
         Exchanges in many rows of which it cannot be told which side is right.
+    undecided : float
+        Share of the records that would move, if it is too large to tell which ones are right:
+        then none is changed. Else 0.
     """
 
     permutations: np.ndarray
@@ -128,6 +131,7 @@ class RecordRepairs:
     trials: dict
     reason: str = ""
     questions: list = field(default_factory=list)
+    undecided: float = 0.0
 
 
 def repair_records(
@@ -350,7 +354,8 @@ def _decide(cells, evidence, calibration, max_moves, min_confidence, alone):
     n, p = cells.shape
     damaged, confidence = calibration.probabilities(evidence)
     # Where most records would move, it cannot be told whether they or the others are right.
-    told_apart = not alone or np.mean(damaged >= _EVEN) < _MOST_MOVED
+    share = float(np.mean(damaged >= _EVEN))
+    told_apart = not alone or share < _MOST_MOVED
     if not told_apart:
         damaged, confidence = np.minimum(damaged, _EVEN), np.minimum(confidence, _EVEN)
     moved = evidence.permutations != np.arange(p)
@@ -366,6 +371,7 @@ def _decide(cells, evidence, calibration, max_moves, min_confidence, alone):
         np.where(sure[:, None], evidence.permutations, np.arange(p, dtype=np.int16)),
         evidence.permutations, evidence.odds, damaged,
         np.where(suspicious, confidence, 1 - damaged), status, cause, None, 0.0, {},
+        undecided=0.0 if told_apart else share,
     )  # fmt: skip
 
 

@@ -96,6 +96,12 @@ def find_in_records(frame, options, columns, exclude):
         exchanges=places_of_answers(options["exchange"], names, len(frame)),
     )  # fmt: skip
     notes = [f"Infinite values counted as missing: {n_infinite:,}."] if n_infinite else []
+    if repairs.undecided:
+        notes.append(
+            f"{repairs.undecided:.0%} of the records would move: it cannot be told whether these or"
+            " the others are right, so none was changed. A table that is known to be clean"
+            " (reference) tells."
+        )
     evidence = _evidence(frame, names, cells, repairs)
     repairs, moved = _over_all_columns(frame, names, repairs, options)
     repairs, unfit = _without_unfit(frame, moved, repairs)
