@@ -34,6 +34,8 @@ def main() -> None:
         if limit is None:
             _run()
         else:
+            # OpenBLAS interrupts the process if there is no room for the stacks of its threads.
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
             sys.exit(run_under(limit, _run))
     finally:
         # Registered last, so called first when the interpreter ends.

@@ -263,8 +263,9 @@ class Rule:
         needed = np.where(self.few | (judged.share[rows] > _MOSTLY), np.log1p(_NEED), -np.inf)
         by_chance = known[:, 1] <= needed
         odd = np.where(by_chance, np.maximum(odd, -np.log(2.0)), odd)
-        odd = np.where(certified, np.minimum(odd, -logit(self.proven)), odd)
-        damage[rows] = expit(-np.logaddexp(odd, clean))
+        undamaged = np.logaddexp(odd, clean)
+        undamaged = np.where(certified, np.minimum(undamaged, -logit(self.proven)), undamaged)
+        damage[rows] = expit(-undamaged)
         closer = {output: np.zeros(len(Y)) for output in self.closer}
         for output, success in self.closer.items():
             found = success(known)

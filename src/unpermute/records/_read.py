@@ -193,7 +193,11 @@ def _as_numbers(frame, names):
     for mine, cells in ((is_text, nw.all().str.strip_chars()), (~is_text, nw.all())):
         if mine.any():
             part = frame[[name for name, of_it in zip(names, mine, strict=True) if of_it]]
-            numbers[:, mine] = part.select(cells.cast(nw.Float64)).to_numpy()
+            floats = part.select(cells.cast(nw.Float64))
+            read = floats.to_numpy()
+            if read.dtype == object:  # pandas keeps its own nulls in a matrix, but not in a column
+                read = np.column_stack([floats[name].to_numpy() for name in floats.columns])
+            numbers[:, mine] = read
     return numbers
 
 
