@@ -54,7 +54,7 @@ def mutated_part(raw, rng, most=6):
     sink = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(raw)) as old, zipfile.ZipFile(sink, "w") as new:
         target = rng.choice(
-            [name for name in old.namelist() if re.search("sheet|[sS]trings|style", name)]
+            [name for name in old.namelist() if re.search("(?i)sheet|strings|style", name)]
         )
         for name in old.namelist():
             part = old.read(name)
