@@ -111,10 +111,8 @@ class Certifier:
         component, own = self.mixture.components[k], Y[rows]
         spread = np.sqrt(component.noise * component.entry_noise)
         start = (np.abs(own - fitted) < 3.0 * spread).astype(np.float32)
-        effort, other = (
-            Effort(iterations=4, anneal=0, steps=max(component.rank, 4)),
-            judged.part(rows),
-        )
+        effort = Effort(iterations=4, anneal=0, steps=max(component.rank, 4))
+        other = judged.part(rows)
         other.component[:] = k
         repair(
             other, own, np.arange(len(rows)), self.mixture, membership[rows], effort,

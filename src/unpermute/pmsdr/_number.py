@@ -51,7 +51,7 @@ class HoldOuts:
         self.X, self.n_jobs, self.seed = X, n_jobs, seed
         size = min(max(int(_SHARE * len(X)), SMALLEST), _SPLIT_SIZE)
         order = np.random.default_rng(seed).permutation(len(X))
-        # Too few vectors can not be held out and divided.
+        # Too few vectors cannot be held out and divided.
         count = min(_SPLITS, len(X) // size) if len(X) >= 4 * SMALLEST else 0
         self.held = [order[f * size : (f + 1) * size] for f in range(count)]
         self.shuffled = [
@@ -67,6 +67,8 @@ class HoldOuts:
         total: mean logarithms alone would take ten components where one has half the error. A
         partition that is known to be `likelier` need not be clearly better, only no worse.
         """
+        if not self.held:
+            return False
         ours, theirs = [], []
         for split in range(len(self.held)):
             both = self._repair(candidate, split), self._repair(present, split)
@@ -80,8 +82,8 @@ class HoldOuts:
             if change >= 0.0 and not likelier:
                 return False  # the rest would be wasted
         if likelier:
-            return bool(ours) and bool(change <= 0.0 and ratio <= 1.0)
-        return bool(ours) and bool(change + error < -_WORTH_IT and ratio + ratio_error < 1.0)
+            return bool(change <= 0.0 and ratio <= 1.0)
+        return bool(change + error < -_WORTH_IT and ratio + ratio_error < 1.0)
 
     def divide(self, narrow):
         """Labels of components with which repairs are clearly better than with one.
