@@ -417,7 +417,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             self.__dict__.pop(name, None)
 
     def _given(self):
-        names = [field.name for field in fields(Given) if field.name != "seed"]
+        names = [field.name for field in fields(Given) if hasattr(self, field.name)]
         given = Given(**{name: getattr(self, name) for name in names}, seed=self._seed)
         if self.n_subspaces is None and np.ndim(self.rank) > 0:
             given = replace(given, n_subspaces=len(self.rank))

@@ -65,7 +65,7 @@ class HoldOuts:
 
         Both in the mean logarithm of the error, to which every vector counts alike, and in the
         total: mean logarithms alone would take ten components where one has half the error. A
-        partition that is known to be `likelier` need not be clearly better, only no worse.
+        partition that is known to be `likelier` need not be clearly better, only not clearly worse.
         """
         if not self.held:
             return False
@@ -82,7 +82,7 @@ class HoldOuts:
             if change >= 0.0 and not likelier:
                 return False  # the rest would be wasted
         if likelier:
-            return bool(change <= 0.0 and ratio <= 1.0)
+            return bool(change <= error and ratio <= 1.0 + ratio_error)
         return bool(change + error < -_WORTH_IT and ratio + ratio_error < 1.0)
 
     def divide(self, narrow):

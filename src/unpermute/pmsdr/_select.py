@@ -2,9 +2,8 @@
 
 There are two starts, one component and a union of several; the second is taken if repairs of
 held-out vectors are clearly better with it, if it has far less noise, or if it makes the vectors
-likelier and repairs them no worse. A single component is divided where repairs gain by it. Groups
-of vectors that fit each other as well as clean ones do, but were left out by the start, are taken
-back, and components that are one are joined.
+likelier and repairs them no worse. A single component is divided where repairs gain by it, and
+components that are one are joined.
 """
 
 import logging
@@ -24,7 +23,6 @@ from unpermute.pmsdr._trials import (
     noise_ratio,
     run_trials,
     scattered,
-    shuffle,
 )
 
 __all__ = ["Selection", "Selector"]
@@ -96,6 +94,11 @@ class Selection:
         """Which vectors look damaged."""
         return self.judged.gain > self.cut
 
+    @property
+    def pseudo_likelihood(self):
+        """Of every vector as it stands, by its nearest component."""
+        return self.judged.observed - self.mixture.log_shares[self.judged.nearest]
+
 
 class Selector:
     """The work on one matrix.
@@ -147,7 +150,7 @@ class Selector:
         if selection is None:
             return None
         if selection.rank is None:
-            for improve in (self._divided, self._take_back, self._merge):
+            for improve in (self._divided, self._merge):
                 selection = improve(*narrow, selection)
         labels = np.where(
             selection.clean & (selection.labels < 0), selection.judged.component, selection.labels
@@ -186,7 +189,13 @@ class Selector:
             return None
         rank = given.rank if given.n_subspaces is not None else None
         _, labels[clean] = fit_mixture(filled[clean], labels[clean], rounds=4, rank=rank)
-        return self._settle(X, filled, labels >= 0, labels, rounds=4, rank=rank, union=True)
+        options = {"rank": rank, "union": True}
+        if given.pieces is None:
+            return self._settle(X, filled, clean, labels, rounds=4, **options)
+        # Damaged vectors must go before pieces are compared: they make all of them alike.
+        pieces = self._settle(X, filled, clean, labels, rounds=2, **options)
+        union = pieces and self._merge(X, filled, pieces, rounds=4)
+        return union if union and len(union.mixture.components) > 1 else None
 
     def _better(self, one, other):
         """`other` if it repairs clearly better, or no worse and makes clean vectors likelier.
@@ -198,7 +207,8 @@ class Selector:
         both = one.clean & other.clean
         if both.sum() < _FEWEST:
             return _more_likely(one, other)
-        change = other.judged.observed[both] - one.judged.observed[both]
+        # Entries that are predicted from all the others know their component: shares do not count.
+        change = other.pseudo_likelihood[both] - one.pseudo_likelihood[both]
         if change.mean() > _FAR_MORE_LIKELY * len(self.columns):
             return other
         # Fewer vectors are likelier under any model that leaves the others out.
@@ -285,38 +295,45 @@ class Selector:
             return scattered(SHARES)
         return scattered(matching_shares(selection.judged.share[damaged], selection.trials))
 
-    def _merge(self, X, filled, selection):
-        """Join components that are one: together they need no more directions.
-
-        Nor must the vectors be much less likely under a component that is fitted to both.
-        """
-        likelihood = stand(
-            X, selection.mixture, selection.membership, n_jobs=self.n_jobs
-        ).likelihood
-        ranks = [component.rank for component in selection.mixture.components]
-        labels = selection.labels.copy()
-        k = 0
-        while k < len(ranks):
-            pairs = [(k, j) for j in range(len(ranks)) if j != k and np.any(labels == j)]
-            if np.any(labels == k) and pairs:
-                means = [likelihood[labels == k, j].mean() for _, j in pairs]
-                nearest = pairs[int(np.argmax(means))][1]
-                both = np.flatnonzero((labels == k) | (labels == nearest))
-                rank, own = self._as_one(X[both], filled[both])
-                own += np.log(len(both) / len(X))
-                change = np.mean(own - likelihood[both, labels[both]])
-                if rank <= max(ranks[k], ranks[nearest]) and change > -_LESS_LIKELY:
-                    labels[both], likelihood[both, nearest] = nearest, own
-                    ranks[nearest] = rank
-                    k = -1  # what was too different before may now fit
-            k += 1
+    def _merge(self, X, filled, selection, *, rounds=2):
+        """Join components that are one, and settle again if there are any."""
+        labels = self._joined(X, filled, selection.mixture, selection.labels)
         if np.array_equal(labels, selection.labels):
             return selection
         merged = self._settle(
-            X, filled, selection.clean, labels, rounds=2, patterns=self._patterns(selection),
+            X, filled, selection.clean, labels, rounds=rounds, patterns=self._patterns(selection),
             union=selection.union,
         )  # fmt: skip
         return selection if merged is None else merged
+
+    def _joined(self, X, filled, mixture, labels):
+        """Labels of members with components joined that are one, the likeliest pair first.
+
+        Their vectors are likelier under a component that is fitted to both; or they are not much
+        less likely, and together need no more directions.
+        """
+        membership, labels = Membership.of(mixture, labels), labels.copy()
+        likelihood = stand(X, mixture, membership, n_jobs=self.n_jobs).likelihood
+        likelihood -= mixture.log_shares  # the larger of two is no better for that
+        ranks = [component.rank for component in mixture.components]
+        found: dict[tuple[int, int], tuple] = {}
+        while len(present := np.unique(labels[labels >= 0])) > 1:
+            for k in present:
+                others = present[present != k]
+                nearest = others[likelihood[labels == k][:, others].mean(axis=0).argmax()]
+                pair = min(k, nearest), max(k, nearest)
+                if pair not in found:
+                    both = np.flatnonzero(np.isin(labels, pair))
+                    rank, own = self._as_one(X[both], filled[both])
+                    change = np.mean(own - likelihood[both, labels[both]])
+                    needless = rank <= max(ranks[k], ranks[nearest])
+                    found[pair] = change + _LESS_LIKELY * needless, both, rank, own
+            (k, other), (change, both, rank, own) = max(found.items(), key=lambda i: i[1][0])
+            if change <= 0.0:
+                break
+            labels[both], likelihood[both, k], ranks[k] = k, own, rank
+            found = {pair: value for pair, value in found.items() if not {k, other} & {*pair}}
+        return labels
 
     def _as_one(self, X, filled):
         """Rank of a component fitted to vectors, and their held-out likelihood."""
@@ -324,24 +341,6 @@ class Selector:
         rows, likelihood = by_fold(component), np.empty(len(X))
         likelihood[rows] = in_place(X[rows], component.held_out, component)[0]
         return component.rank, likelihood
-
-    def _take_back(self, X, filled, selection):
-        """Add clean components that the start left out."""
-        groups = _lost_groups(X, filled, selection, self.rng)
-        if not groups:
-            return selection
-        labels, clean = np.where(selection.clean, selection.labels, -1), selection.clean.copy()
-        for k, rows in enumerate(groups):
-            labels[rows] = len(selection.mixture.components) + k
-            clean[rows] = True
-        found = self._settle(
-            X, filled, clean, labels, rounds=4, patterns=self._patterns(selection),
-            union=selection.union,
-        )  # fmt: skip
-        rows = np.concatenate(groups)
-        if found is None or found.clean[rows].mean() < 0.7:
-            return selection
-        return found if found.clean.sum() >= selection.clean.sum() else selection
 
 
 def _unexplained(X, selection):
@@ -356,65 +355,3 @@ def _more_likely(one, other):
         return one
     change = other.judged.likelihood - one.judged.likelihood
     return other if change.mean() > 2.0 * change.std() / np.sqrt(len(change)) else one
-
-
-def _lost_groups(X, filled, selection, rng, *, attempts=8, small=12):
-    """Groups of vectors that look damaged, but fit each other as clean ones do.
-
-    Their noise relative to their variance, held out, is that of clean vectors, and that of their
-    shuffled copies is not.
-    """
-    variance = np.nanvar(X, axis=1) + 1e-300
-    typical = (selection.judged.noise / variance)[selection.clean]
-    limit = 1.25 * np.quantile(typical, 0.95)
-    rest, tried = np.flatnonzero(~selection.clean), set()
-    groups: list[np.ndarray] = []
-    for _ in range(attempts):
-        rest = np.setdiff1d(rest, np.concatenate(groups)) if groups else rest
-        if len(rest) < small + 4:
-            break
-        Z = filled[rest] - filled[selection.clean].mean(axis=0)
-        Z /= np.linalg.norm(Z, axis=1, keepdims=True) + 1e-300
-        likeness = np.abs(Z @ Z.T)
-        np.fill_diagonal(likeness, 0.0)
-        near = np.argsort(-likeness, axis=1)[:, :small]
-        score = np.take_along_axis(likeness, near, axis=1).mean(axis=1)
-        score[[k for k, j in enumerate(rest) if j in tried]] = -1.0
-        first = int(score.argmax())
-        if score[first] < 0:
-            break
-        tried.add(int(rest[first]))
-        group = _grow(
-            X[rest], filled[rest], variance[rest], np.r_[first, near[first]], limit, small
-        )
-        if group is not None and _is_ordered(
-            filled[rest[group]], variance[rest[group]], limit, rng
-        ):
-            groups.append(rest[group])
-    return groups
-
-
-def _grow(X, filled, variance, group, limit, small):
-    """Vectors that fit a component grown from a few; None if they are too few."""
-    for step in range(8):
-        component = fit_component(filled[group])
-        noise = in_place(X[None], component.whole, component)[1][0]
-        rows = by_fold(component)
-        noise[group[rows]] = in_place(X[group[rows]], component.held_out, component)[1]
-        ratio = noise / variance
-        loose = 8 if step < 4 else 1
-        count = int(np.sum(ratio <= loose * limit))
-        grown = np.argsort(ratio)[: max(small, count)]
-        if step >= 4 and (count < small or set(grown) == set(group)):
-            break
-        group = grown
-    return np.flatnonzero(ratio <= limit) if count >= small else None
-
-
-def _is_ordered(X, variance, limit, rng):
-    """Whether shuffled copies of the vectors fit them worse than they fit each other."""
-    component = fit_component(X)
-    copies, _ = shuffle(X, scattered([0.3]), rng)
-    rows = by_fold(component)
-    noise = in_place(copies[rows], component.held_out, component)[1]
-    return np.mean(noise / variance[rows] > limit) > 0.8

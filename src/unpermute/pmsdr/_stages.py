@@ -23,6 +23,8 @@ CLUSTERERS = {
     "elastic-net": ElasticNetSubspaceClustering,
     "omp": OMPSubspaceClustering,
 }
+# Clusters to begin with where their number is not known: more than there are subspaces.
+_PIECES = 16
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Given:
     seed: int = 0
     n_jobs: int | None = None
     verbose: int = 0
+    pieces: int | None = None
 
     def is_open(self, name):
         """Whether a stage is left to the model."""
@@ -71,9 +74,15 @@ class Given:
         return largest + 1 + self.affine
 
     def starts(self):
-        """What was given, and nothing given: a wrong number must not spoil the repairs."""
-        plain = Given(contamination=self.contamination, seed=self.seed, n_jobs=self.n_jobs)
-        return [self, plain] if self.is_explicit else [plain]
+        """What was given, and many pieces, which are joined where they are one.
+
+        A wrong number must not spoil the repairs. Where damaged vectors link the clusters of a
+        graph, their number cannot be read off it, but small pieces are still pure.
+        """
+        pieces = Given(
+            contamination=self.contamination, seed=self.seed, n_jobs=self.n_jobs, pieces=_PIECES
+        )
+        return [self, pieces] if self.is_explicit else [pieces]
 
 
 def detect(X, detector, contamination, *, seed, n_jobs):

@@ -80,7 +80,10 @@ def cluster_start(X, filled, given, rng):
     options = {"seed": given.seed, "n_jobs": given.n_jobs}
     inliers = np.flatnonzero(~detect(filled, given.detector, given.contamination, **options))
     options |= {"min_size": given.cluster_size(len(inliers)), "affine": False}
-    found = cluster(filled[inliers], given.clusterer, given.n_subspaces, **options)
+    count = given.n_subspaces
+    if given.pieces is not None:
+        count = max(min(given.pieces, len(inliers) // _SMALL_CLUSTER), 1)
+    found = cluster(filled[inliers], given.clusterer, count, **options)
     labels = np.full(len(X), -1)
     for k in range(found.max() + 1):
         rows = inliers[found == k]
