@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits, load_iris
 from unpermute import PMSDR
 from unpermute.datasets import make_permuted_subspaces
 from unpermute.metrics import recovery_error
-from unpermute.pmsdr._decide import Ranks, Success, Tail
+from unpermute.pmsdr._decide import Gains, Ranks, Success
 from unpermute.pmsdr._exchange import log_arrangements
 from unpermute.pmsdr._judge import FULL, Membership, Mixture, judge
 from unpermute.pmsdr._model import (
@@ -178,15 +178,15 @@ def test_trials_repeat_the_damage_and_not_its_repair(rng, by):
 
 def test_weakest_among_the_trials_are_not_damaged(rng):
     """Vectors that stand like trials are damaged; a crowd among the weakest is not."""
-    tried = rng.normal(size=(300, 5))
-    like_trials = Ranks.of(tried, rng.normal(size=(60, 5)))
-    weak = Ranks.of(tried, rng.normal(size=(60, 5)) - 4.0)
+    tried = rng.normal(size=(300, 6))
+    like_trials = Ranks.of(tried, rng.normal(size=(60, 6)))
+    weak = Ranks.of(tried, rng.normal(size=(60, 6)) - 4.0)
     assert like_trials.n_damaged > 20 * like_trials.n_false
     assert weak.n_false > 20 * weak.n_damaged
 
 
 def test_a_vector_is_no_witness_in_its_own_case(rng):
-    tried, own = rng.normal(size=(200, 5)), rng.normal(size=(40, 5))
+    tried, own = rng.normal(size=(200, 6)), rng.normal(size=(40, 6))
     own[:6] = tried.min(axis=0) - 0.1  # a little weaker than every trial
     own[:6, 4] = tried[:, 4].max() + 0.1
     ranks = Ranks.of(tried, own)
@@ -227,12 +227,31 @@ def test_shares_of_moved_entries_are_found(share, seed):
     assert weights @ SHARES == pytest.approx(share, abs=0.06)
 
 
-def test_tail_of_clean_gains_is_exponential(rng):
-    clean, tried = np.expm1(rng.exponential(size=400)), np.expm1(rng.normal(8.0, 0.5, size=200))
-    tail = Tail.of(clean, tried)
-    assert tail.scale == pytest.approx(1.0, rel=0.6)
-    near, far = tail.log_odds(np.expm1(np.array([4.0, 8.0])))
-    assert near > 0.0 > far
+def test_gains_far_beyond_the_tail_of_clean_ones_are_damage(rng):
+    clean, tried = (np.expm1(g) for g in (rng.exponential(size=400), rng.normal(8, 0.5, size=200)))
+    gains = Gains.of(clean, np.expm1(rng.normal(8.0, 0.5, size=40)), tried)
+    near, far = gains.log_odds(np.expm1(np.array([4.0, 8.0])))
+    assert near > 3.0
+    assert far < -3.0
+
+
+@pytest.mark.parametrize("shape", ["exponential", "normal"])
+def test_the_largest_of_clean_gains_are_not_surely_damaged(shape, rng):
+    """Trials that are shuffled as the oddest clean vectors seem to be gain as much as these do."""
+    logs = 4.0 + {"exponential": rng.exponential, "normal": rng.normal}[shape](scale=0.6, size=200)
+    odd = logs > np.quantile(logs, 0.93)
+    tried = np.expm1(rng.choice(logs[odd], 300) + rng.normal(scale=0.2, size=300))
+    gains = Gains.of(np.expm1(logs[~odd]), np.expm1(logs[odd]), tried)
+    damaged = expit(-gains.log_odds(np.expm1(logs)))
+    assert np.sum(damaged > 0.95) <= 1
+    assert damaged[odd].mean() < 0.9
+
+
+@pytest.mark.parametrize("off", [-0.3, 0.3])
+def test_trials_that_gain_a_little_too_much_still_tell_damage(off, rng):
+    clean, tried = np.expm1(rng.exponential(0.3, size=300)), np.expm1(rng.normal(4, 0.2, size=300))
+    damaged = np.expm1(rng.normal(4.0 + off, 0.2, size=100))
+    assert np.mean(Gains.of(clean, damaged, tried).log_odds(damaged) < -3.0) > 0.95
 
 
 @pytest.mark.parametrize("kind", ["iris", "digits", "low rank", "noise", "binary"])
@@ -401,7 +420,7 @@ def plane(seed):
 
 @pytest.mark.parametrize(("unit", "offset"), [(1e-200, 0.0), (1e200, 0.0), (1.0, 1e8)])
 def test_units_and_offsets_do_not_matter(unit, offset):
-    damaged, X = plane(0)
+    damaged, X = plane(1)
     Y = unit * np.vstack([damaged, X[15:]]) + offset
     model = PMSDR(random_state=0)
     X_fixed = model.fit_transform(Y)

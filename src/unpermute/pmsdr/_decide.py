@@ -6,7 +6,7 @@ two things tell, both measured on this very matrix:
 1. The **rank** among the trials, clean vectors shuffled as the damaged ones seem to be: damaged
    vectors stand anywhere, others among the weakest. Their share is adjusted until it explains all
    vectors that look damaged (EM).
-2. The **tail** of the gains of clean vectors, judged by folds that they did not shape.
+2. The **gain**: clean vectors, judged by folds that they did not shape, have gains with a tail.
 
 The odds of being undamaged add up. How likely the repair of a damaged vector is closer to the
 truth, the outcomes of trials that are like it tell. The confidence is the product of both.
@@ -24,8 +24,15 @@ __all__ = ["OUTPUTS", "Rule", "learn_rule"]
 OUTPUTS = ("values", "blend", "subspace")
 # Fewer trials with a gain above the cut say nothing about repairs.
 _ENOUGH = 20
-# Quantile of the clean gains above which they have an exponential tail, of at least so many.
-_TAIL, _LEAST = 0.95, 5
+# Logarithm of a gain, one nat, that is none; and least width of a kernel on that scale.
+_NO_GAIN, _LEAST_WIDTH = float(np.log(2.0)), 0.05
+# Scales of the tail of clean gains on a logarithmic scale (at 1 it has no mean), and shares of
+# damaged vectors above its start, that are averaged over; and by how much the logarithms of the
+# gains of trials may be off, roughly.
+_SCALES, _DAMAGED = np.geomspace(0.1, 1.0, 25), (np.arange(60) + 0.5) / 60
+_SHIFTS, _ROUGHLY = np.linspace(-0.4, 0.4, 9), 0.2
+# Gains at which the odds are known; between these they are interpolated.
+_PLACES = 200
 # Shape of the beta distribution of the ranks of undamaged vectors, and how many vectors of either
 # kind count as seen before any is.
 _WEAK = 0.07
@@ -39,8 +46,9 @@ _ALIKE = 0.1
 _MOSTLY, _FEW, _NEED = 0.7, 50, 20.0
 # Inverse penalty: successes and failures may be separable, and odds must stay finite.
 _PENALTY = 1.0
-# Parts in which trials are left out of the regression that orders them.
-_SPLITS = 5
+# Parts in which trials are left out of the regression that orders them, and quantile of the scores
+# beyond which they tell nothing more.
+_SPLITS, _BELIEVED = 5, 0.9
 
 
 @dataclass(frozen=True)
@@ -49,14 +57,15 @@ class Success:
 
     A logistic regression orders the repairs. Its scores for trials that it was not fitted to are
     turned into probabilities by a second one (Platt scaling), so that what was learned from few
-    failures is not believed more than it deserves.
+    failures is not believed more than it deserves. No repair is surer than that curve says where
+    most trials lie.
 
     Attributes
     ----------
     centre, scale, slopes : ndarray of shape (n_known,)
         Of the regression that orders repairs.
-    slope, intercept : float
-        Of the regression over its scores.
+    slope, intercept, largest : float
+        Of the regression over its scores, and the score up to which it is believed.
     """
 
     centre: np.ndarray
@@ -64,6 +73,7 @@ class Success:
     slopes: np.ndarray
     slope: float
     intercept: float
+    largest: float = np.inf
 
     @classmethod
     def of(cls, known, outcome):
@@ -84,58 +94,71 @@ class Success:
         slope = float(platt.coef_[0, 0])
         if slope <= 0.0:
             return cls(centre, scale, slopes, 0.0, float(base))
-        return cls(centre, scale, slopes, slope, float(platt.intercept_[0]))
+        largest = float(np.quantile(scores, _BELIEVED))
+        return cls(centre, scale, slopes, slope, float(platt.intercept_[0]), largest)
 
     def __call__(self, known):
         """Return the probabilities."""
         scores = ((known - self.centre) / self.scale) @ self.slopes
-        return expit(self.intercept + self.slope * scores)
+        return expit(self.intercept + self.slope * np.minimum(scores, self.largest))
 
 
 @dataclass(frozen=True)
-class Tail:
-    """Gains of clean vectors against those of trials, on a logarithmic scale.
+class Gains:
+    """Gains of two groups on a logarithmic scale: the tail of clean vectors, and damaged ones.
+
+    Above the typical gain of those clean vectors that gain anything, the logarithms of clean gains
+    have an exponential tail. Those of damaged vectors are spread as those of the trials, but for a
+    shift: how many entries moved is known roughly. The share of the damaged ones, the scale of the
+    tail and the shift are not estimated, but averaged over, all by how likely they make the gains
+    of all vectors: where clean gains reach as far as those that look damaged, no vector is surely
+    damaged.
 
     Attributes
     ----------
-    start, scale, count : float
-        So many clean vectors lie above the start, fewer by a factor e with every scale.
-    tried : ndarray
-        Logarithms of the gains of trials.
-    width : float
-        Of the kernel that smooths them.
+    places, odds : ndarray
+        Logarithms of gains, and of the clean vectors expected per damaged one there.
     """
 
-    start: float
-    scale: float
-    count: float
-    tried: np.ndarray
-    width: float
+    places: np.ndarray
+    odds: np.ndarray
 
     @classmethod
-    def of(cls, clean, tried):
-        """Tail of the largest gains of clean vectors; those without any gain do not count."""
-        clean, tried = (np.log1p(np.maximum(gain, 0.0)) for gain in (clean, tried))
-        most = max(int((1.0 - _TAIL) * len(clean)), _LEAST)
-        top = np.sort(clean[clean > 0.0])[-most:]
-        start = float(top[0]) if len(top) else 0.0
-        scale = float(np.mean(top - start)) if len(top) > 1 else 1.0
-        lower, upper = np.quantile(tried, [0.25, 0.75])
-        width = max((upper - lower) / 1.35 * len(tried) ** -0.2, 0.05)
-        return cls(start, max(scale, 0.05), float(len(top)), tried, width)
+    def of(cls, clean, damaged, tried):
+        """Learn from gains of clean vectors, of those that look damaged, and of trials."""
+        clean, damaged, tried = (np.log1p(np.maximum(g, 0.0)) for g in (clean, damaged, tried))
+        gaining = clean[clean > _NO_GAIN]
+        start = float(np.median(gaining)) if len(gaining) else _NO_GAIN
+        tried = tried[tried > start]
+        every = np.concatenate([clean, damaged])
+        # Jeffreys' prior of the share; that of the scale is uniform on its logarithm.
+        log_weights = -0.5 * np.log(_DAMAGED * (1.0 - _DAMAGED)) + np.zeros((len(_SCALES), 1))
+        log_weights = log_weights - 0.5 * (_SHIFTS / _ROUGHLY)[:, None, None] ** 2
+        for log_gain in every[every > start]:
+            log_weights += np.log(np.add(*_densities(log_gain, start, tried)))
+        weights = np.exp(log_weights - log_weights.max())
+        places = np.linspace(start, max(every.max(), tried.max()), _PLACES)
+        shares = np.empty(_PLACES)
+        for i, log_gain in enumerate(places):
+            ours, theirs = _densities(log_gain, start, tried)
+            shares[i] = np.sum(weights * (ours / (ours + theirs))) / weights.sum()
+        return cls(places, -logit(np.clip(shares, 1e-12, 1.0 - 1e-12)))
 
     def log_odds(self, gain):
         """Clean vectors expected per damaged one at a gain, as a logarithm."""
-        logs = np.log1p(np.maximum(gain, 0.0))
-        clean = (
-            np.log(self.count / self.scale + 1e-12)
-            - np.maximum(logs - self.start, 0.0) / self.scale
-        )
-        # Beyond most trials damaged vectors are rare too, but not for that more likely clean.
-        places = np.minimum(logs, np.quantile(self.tried, 0.9))
-        distances = (places[:, None] - self.tried) / self.width
-        density = np.exp(-0.5 * distances**2).mean(axis=1) / (self.width * np.sqrt(2 * np.pi))
-        return clean - np.log(density + 1e-6)
+        return np.interp(np.log1p(np.maximum(gain, 0.0)), self.places, self.odds)
+
+
+def _densities(log_gain, start, tried):
+    """Densities of damaged and clean vectors at a gain, for every shift, scale and share."""
+    lower, upper = np.quantile(tried, [0.25, 0.75])
+    width = max((upper - lower) / 1.35 * len(tried) ** -0.2, _LEAST_WIDTH)  # Silverman
+    # Beyond the trials damaged vectors are rare too, but not for that more likely clean.
+    places = np.minimum(log_gain - _SHIFTS, np.quantile(tried, 0.95))
+    damaged = np.exp(-0.5 * ((places[:, None] - tried) / width) ** 2).mean(axis=1)
+    damaged = damaged / (width * np.sqrt(2 * np.pi)) + 1e-6
+    clean = np.exp(-max(log_gain - start, 0.0) / _SCALES) / _SCALES
+    return damaged[:, None, None] * _DAMAGED, clean[:, None] * (1.0 - _DAMAGED)
 
 
 @dataclass(frozen=True)
@@ -143,15 +166,17 @@ class Ranks:
     """Where vectors stand among the trials: damaged ones anywhere, others among the weakest.
 
     Whatever makes an undamaged vector look damaged, it gains less by its repair than shuffled ones
-    do, is expected to improve less, or is still unlike clean vectors after it. Its rank among the
-    trials, by the lowest of the three, is near 0, where that of a damaged vector is uniform.
+    do, is expected to improve less, is still unlike clean vectors after it, or has fewer entries
+    that seem to have moved. Its rank among the trials, by the lowest of the four, is near 0, where
+    that of a damaged vector is uniform.
 
     Attributes
     ----------
     strengths : list of ndarray
-        Of the trials, sorted: gains, expected improvements, and little noise after the repair.
+        Of the trials, sorted: gains, expected improvements, little noise after the repair, shares
+        of moved entries.
     lowest : ndarray
-        The lowest of the three ranks of every trial, sorted.
+        The lowest of the four ranks of every trial, sorted.
     n_damaged, n_false : float
         Expected numbers of damaged and undamaged vectors among those that look damaged, with what
         counts as seen before.
@@ -218,7 +243,7 @@ class Ranks:
 
 def _strengths(known):
     """Of what is known of repairs, what undamaged vectors have little of."""
-    return known[:, 0], known[:, 2], -known[:, 4]
+    return known[:, 0], known[:, 2], -known[:, 4], known[:, 5]
 
 
 @dataclass(frozen=True)
@@ -231,7 +256,7 @@ class Rule:
         Gain above which a vector looks damaged.
     ranks : Ranks
         Where it stands among the trials.
-    tail : Tail
+    gains : Gains
         Clean rather than damaged, by the gain.
     proven : float
         Probability that a certified repair is right, by trials.
@@ -243,7 +268,7 @@ class Rule:
 
     cut: float
     ranks: Ranks
-    tail: Tail
+    gains: Gains
     proven: float
     closer: dict[str, Success]
     few: bool = False
@@ -256,7 +281,7 @@ class Rule:
         """
         damage, rows = np.zeros(len(Y)), np.flatnonzero(judged.gain > self.cut)
         known = known_of(judged.part(rows), Y[rows])
-        clean = self.tail.log_odds(judged.gain[rows]) - np.log(self.ranks.n_damaged)
+        clean = self.gains.log_odds(judged.gain[rows])
         # A certified order is no accident, however weak the vector is among the trials.
         certified, odd = judged.certified[rows], self.ranks.log_odds(known, seen=seen)
         # Where most entries moved, or few vectors tell, odd vectors can be sorted as well.
@@ -284,6 +309,7 @@ def known_of(judged, Y):
             np.log((left + 1e-300) / (values + 1e-300)),
             np.log((left + 1e-300) / (blend + 1e-300)),
             np.log(judged.noise_after + 1e-300),
+            np.log(judged.share + 1.0 / Y.shape[1]),
         ]
     )
 
@@ -313,7 +339,7 @@ def learn_rule(judged, Y, cut, clean, trials):
         return None
     tried = known_of(trials.judged.part(found), trials.observed[found])
     ranks = Ranks.of(tried, known_of(judged, Y))
-    tail = Tail.of(clean, trials.judged.gain[found])
+    gains = Gains.of(clean, judged.gain, trials.judged.gain)
     errors = trials.squared_errors()
     closer = {}
     for output, after in zip(OUTPUTS, errors[1:], strict=True):
@@ -321,4 +347,4 @@ def learn_rule(judged, Y, cut, clean, trials):
     certified = trials.judged.certified
     right = np.sum(certified & (errors[1] < errors[0]))
     proven = (right + 0.5) / (certified.sum() + 1.0)
-    return Rule(cut, ranks, tail, float(proven), closer, few=len(clean) < _FEW)
+    return Rule(cut, ranks, gains, float(proven), closer, few=len(clean) < _FEW)
