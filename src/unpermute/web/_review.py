@@ -1,0 +1,325 @@
+"""One table under review: what the scan found, what was decided, and how a decision is made."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+
+from unpermute._words import counted
+from unpermute.files import Changes, Moves, SourceTable, TableError, check_columns, unfit_moves
+from unpermute.records import KINDS, ColumnKind, describe_columns, read_cells
+from unpermute.table import TableResult, scan
+from unpermute.web._journal import ANSWERS, Journal, rows_as_ranges, rows_from_ranges
+from unpermute.web._orders import STAYS, Orders
+from unpermute.web._records import Filter, Records, records_of
+from unpermute.web._standing import ACCEPTED, OPEN, Standing
+
+__all__ = ["BY_QUESTION", "Review", "open_review"]
+
+BY_QUESTION = "answered for many rows at once"
+BY_HAND = "edited by hand"
+_DEFAULTS = {"id": None, "groups": None, "kinds": {}, "min_confidence": 0.95}
+# Characters of a note.
+_LONGEST_NOTE = 2000
+
+
+def open_review(path: str, open_table: Callable[[str], SourceTable], n_jobs: int | None) -> "Review":
+    """Open a table and its journal."""
+    source = open_table(path)
+    return Review(path, source, Journal(path, source), n_jobs)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many suspicious records there are, by what was decided."""
+
+    total: int
+    open: int
+    accept: int
+    reject: int
+    owner: int
+
+
+class Review:
+    """A table, its journal, and what a scan found in it.
+
+    Parameters
+    ----------
+    path : str
+        The table.
+    source : SourceTable
+        The table, opened.
+    journal : Journal
+        Decisions made so far.
+    n_jobs : int or None
+        Threads of the scan.
+
+    Attributes
+    ----------
+    kinds : list of ColumnKind
+        What the columns were recognised as.
+    options : dict
+        Options of the scan.
+    standing : Standing
+        What is in force.
+    result : TableResult or None
+        What the scan found.
+    records : Records or None
+        The same, and records that were decided about besides.
+    """
+
+    def __init__(self, path: str, source: SourceTable, journal: Journal, n_jobs: int | None = None):
+        self.path, self.source, self.journal, self._n_jobs = path, source, journal, n_jobs
+        self.frame = nw.from_native(source.frame, eager_only=True)
+        names = list(self.frame.columns)
+        self.kinds = describe_columns(read_cells(self.frame, names)[0], names)
+        self.orders = Orders(list(source.columns))
+        self.standing = Standing(source.n_rows, self.orders, journal.entries)
+        scans = [entry["options"] for entry in journal.entries if entry["do"] == "scan"]
+        self.options: dict[str, Any] = {**_DEFAULTS, **(scans[-1] if scans else {})}
+        self.was_scanned = bool(scans)
+        self.result: TableResult | None = None
+        self.records: Records | None = None
+
+    # The scan.
+
+    def choose(self, options: dict[str, Any]) -> None:
+        """Set the options of the scan; bad ones are refused in a sentence."""
+        chosen = {**_DEFAULTS, **options}
+        named = [chosen[name] for name in ("id", "groups") if chosen[name]]
+        check_columns([*named, *chosen["kinds"]], self.source)
+        for name, kind in chosen["kinds"].items():
+            if kind not in KINDS:
+                raise TableError(f"{name!r} cannot hold {kind!r}: choose one of {', '.join(KINDS)}.")
+        if not 0 <= chosen["min_confidence"] <= 1:
+            raise TableError("The confidence must be between 0 and 1.")
+        self.options = chosen
+
+    def scan(self) -> TableResult:
+        """Find suspicious records; takes its time."""
+        chosen = {**self.options, "kinds": self.options["kinds"] or None}
+        return scan(self.source.frame, **chosen, n_jobs=self._n_jobs)
+
+    def take(self, result: TableResult) -> None:
+        """Show what a scan found from now on."""
+        if not self.was_scanned or self.options != self._scanned_options():
+            self._add("scan", options=self.options)
+        self.was_scanned, self.result = True, result
+        self.records = records_of(result.moves.in_file(self.source), self.orders)
+        self._list_decided()
+
+    def _scanned_options(self):
+        scans = [entry["options"] for entry in self.journal.entries if entry["do"] == "scan"]
+        return {**_DEFAULTS, **scans[-1]} if scans else None
+
+    # Decisions.
+
+    def decide(self, rows, answer: str, *, order=None, why: str = "", seen: int | None = None):
+        """Decide about records.
+
+        Parameters
+        ----------
+        rows : sequence of int
+            The records, by their rows in the file.
+        answer : str
+            One of `ANSWERS`.
+        order : int, ndarray of int or None
+            How accepted ones move; None: as proposed.
+        why : str
+            What was decided, for the history.
+        seen : int or None
+            The entry that was in force when the person looked; refused if it is another by now.
+        """
+        rows = np.asarray(rows, dtype=np.int64)
+        if answer not in ANSWERS:
+            raise TableError(f"answer={answer!r} must be one of {', '.join(ANSWERS)}.")
+        if seen is not None and np.any(self.standing.entry[rows] != seen):
+            raise TableError("This record was decided elsewhere meanwhile; look again.")
+        moved = self._orders_for(rows, answer, order)
+        if answer == "accept":
+            self._refuse_unfit(rows, moved)
+        groups = [
+            {
+                "answer": answer,
+                "from": self.orders.names(number),
+                "rows": rows_as_ranges(np.sort(rows[moved == number])),
+            }
+            for number in np.unique(moved).tolist()
+        ]
+        self._add("decide", groups=groups, why=why or self._why(rows, answer))
+
+    def decide_all(self, wanted: Filter, answer: str, expected: int) -> int:
+        """Decide about all records of a filter that are meant; returns how many."""
+        rows, _ = self.meant(wanted)
+        if len(rows) != expected:
+            raise TableError(
+                f"The filter finds {counted(len(rows), 'record')} now, not {expected:,}: look again."
+            )
+        if not len(rows):
+            raise TableError("The filter finds no records to decide about.")
+        words = wanted.words()
+        why = f"{counted(len(rows), 'record')}{': ' if words else ''}{words}"
+        self.decide(rows, answer, why=f"{why}")
+        return len(rows)
+
+    def meant(self, wanted: Filter) -> tuple[np.ndarray, int]:
+        """Return the rows that a decision about a filter is about, and how many others it shows.
+
+        Records that are decided keep their decision, unless the filter asks for them.
+        """
+        rows = self._records().rows[self._records().chosen(wanted, self.standing)]
+        if wanted.state:
+            return rows, 0
+        is_open = self.standing.answer[rows] == OPEN
+        return rows[is_open], int(np.sum(~is_open))
+
+    def exchange(self, rows, columns: tuple[str, str], *, why: str, question: list, reading: int):
+        """Exchange two columns in many rows, and in no others where that was proposed alone."""
+        a, b = columns
+        swap = self.orders.named({a: b, b: a})
+        records = self._records()
+        others = np.setdiff1d(records.rows[records.order == swap], rows)
+        groups = [
+            {"answer": "accept", "from": {a: b, b: a}, "rows": rows_as_ranges(rows)},
+            {"answer": "reject", "from": {}, "rows": rows_as_ranges(others)},
+        ]
+        self._refuse_unfit(np.asarray(rows), np.full(len(rows), swap))
+        groups = [each for each in groups if each["rows"]]
+        self._add("decide", groups=groups, why=why, question=question, reading=reading)
+        self._list_decided()
+
+    def note(self, row: int, text: str) -> None:
+        """Keep a note about a record; an empty one removes it."""
+        text = text.strip()[:_LONGEST_NOTE]
+        if text != self.standing.notes.get(row, ""):
+            self._add("note", row=int(row), text=text)
+
+    def undo(self, entry: int) -> None:
+        """Take a decision back, whatever was decided since."""
+        if entry not in self.standing.undone:
+            self._add("undo", of=entry)
+
+    def redo(self, entry: int) -> None:
+        """Put a decision that was taken back into force again."""
+        if entry in self.standing.undone:
+            self._add("redo", of=entry)
+
+    def undo_for(self, row: int) -> None:
+        """Take back what is in force about one record, and nothing else."""
+        entry = int(self.standing.entry[row])
+        if not entry:
+            raise TableError("Nothing is decided about this record.")
+        groups = self.journal.entries[entry - 1]["groups"]
+        if sum(len(rows_from_ranges(group["rows"])) for group in groups) == 1:
+            self.undo(entry)
+        else:  # one of many that were decided together: the others stay decided
+            self.decide([row], "open")
+
+    # What is in force.
+
+    def counts(self) -> Counts:
+        """Return how many records are decided."""
+        answer = self.standing.answer[self._records().rows]
+        by = np.bincount(answer, minlength=len(ANSWERS)).tolist()
+        return Counts(len(answer), *by)
+
+    def changes(self) -> Changes:
+        """Return everything that is proposed or decided, by rows and columns of the file."""
+        records = self._records()
+        accepted = self.standing.answer[records.rows] == ACCEPTED
+        order = np.where(accepted, self.standing.order[records.rows], records.order)
+        edited = accepted & (order != records.order)
+        confidence = np.where(edited, np.nan, records.confidence)
+        cause = np.array([*records.causes, BY_HAND], dtype=object)
+        cause = cause[np.where(edited, len(records.causes), records.cause)]
+        evidence = self._evidence(np.where(edited, "", records.evidence))
+        places, targets, origins = self._cells(order)
+        rows = records.rows[places]
+        return Changes(
+            rows, targets, rows, origins, confidence[places], records.damaged[places],
+            accepted[places], cause[places], evidence[places], names=list(self.source.columns),
+        ).by_row()  # fmt: skip
+
+    def ids(self, rows: np.ndarray) -> list:
+        """Return what records are called: as the column says that names them, or by number."""
+        name = self.options["id"]
+        if name is None:
+            return np.asarray(rows).tolist()
+        column = self.source.columns.index(name)
+        return self.source.texts(rows, np.full(len(rows), column))
+
+    def judged(self) -> dict[str, ColumnKind]:
+        """Return what every column is taken for, with corrections."""
+        corrected = self.options["kinds"]
+        return {
+            each.name: ColumnKind(each.name, corrected.get(each.name, each.kind), each.reason)
+            for each in self.kinds
+        }
+
+    def _records(self) -> Records:
+        if self.records is None:
+            raise TableError("The table has not been scanned yet.")
+        return self.records
+
+    def _add(self, do, **content):
+        self.standing.add(self.journal.append(do, **content))
+
+    def _list_decided(self):
+        """List records that were decided about although the scan does not suspect them."""
+        rows = np.flatnonzero(self.standing.entry > 0)
+        self.records = self._records().including(rows, self.standing.order[rows], BY_QUESTION)
+
+    def _orders_for(self, rows, answer, order):
+        if answer != "accept":
+            return np.full(len(rows), STAYS)
+        if order is None:
+            records = self._records()
+            places = np.searchsorted(records.rows, rows)
+            if not np.array_equal(records.rows[np.minimum(places, len(records) - 1)], rows):
+                raise TableError("Nothing is proposed for this record.")
+            order = records.order[places]
+        moved = np.broadcast_to(np.asarray(order), rows.shape)
+        if np.any(moved == STAYS):
+            raise TableError("Nothing would move: reject the proposal instead.")
+        return moved
+
+    def _refuse_unfit(self, rows, order):
+        """Refuse moves after which a typed file could not hold a value."""
+        places, targets, origins = self._cells(order)
+        at = np.searchsorted(self.source.frame_rows, rows[places])
+        unfit = unfit_moves(self.frame, self.source.columns, Moves(at, targets, at, origins))
+        if unfit.any():
+            k = int(np.flatnonzero(unfit)[0])
+            name, line = self.source.columns[targets[k]], self.source.line(int(rows[places[k]]))
+            raise TableError(
+                f"Line {line:,}: the column {name!r} cannot hold the value, because of its type."
+            )
+
+    def _cells(self, order):
+        """Return the moved cells of records: place of the record, column, and origin."""
+        parts = []
+        for number in np.unique(order).tolist():
+            pairs = np.array(self.orders.known[number], dtype=np.int64).reshape(-1, 2)
+            places = np.flatnonzero(order == number)
+            parts.append(
+                (np.repeat(places, len(pairs)), np.tile(pairs[:, 0], len(places)),
+                 np.tile(pairs[:, 1], len(places)))
+            )  # fmt: skip
+        empty = np.zeros(0, dtype=np.int64)
+        found = zip(*parts, strict=True) if parts else [[empty]] * 3
+        return tuple(np.concatenate(each).astype(np.int64) for each in found)
+
+    def _evidence(self, evidence):
+        """Evidence in words, followed by the person's notes."""
+        evidence, records = evidence.astype(object), self._records()
+        for row, text in self.standing.notes.items():
+            place = records.place(row)
+            if place is not None:
+                evidence[place] = f"{evidence[place]}; note: {text}" if evidence[place] else text
+        return evidence
+
+    def _why(self, rows, answer):
+        line = f"line {self.source.line(int(rows[0])):,}" if len(rows) == 1 else ""
+        return line or counted(len(rows), "record")
