@@ -93,6 +93,7 @@ class _Reviewed:
         self.status = np.full(n, "clean", dtype="<U9")
         self.status[rows] = np.where(changes.accept[first], "recovered", "uncertain")
         self.damaged, self.confidence = result.damaged.copy(), result.confidence.copy()
-        self.damaged[rows], self.confidence[rows] = changes.damaged[first], changes.confidence[first]
+        self.damaged[rows] = changes.damaged[first]
+        self.confidence[rows] = changes.confidence[first]
         self.cause, self.evidence = (np.full(n, "", dtype=object) for _ in range(2))
         self.cause[rows], self.evidence[rows] = changes.cause[first], changes.evidence[first]

@@ -1,4 +1,4 @@
-"""The pages: a request in, a page out. Every change is a POST to the address of the page it shows."""
+"""The pages: a request in, a page out. A change is a POST to the address of the page it shows."""
 
 import asyncio
 import json
@@ -101,11 +101,13 @@ class Pages:
             self._bench.scan()
             return RedirectResponse("/progress", 303)
         head = review.frame.head(3)
-        samples = {name: [str(v) for v in head[name].to_list() if v is not None] for name in head.columns}
+        samples = {
+            name: [str(v) for v in head[name].to_list() if v is not None] for name in head.columns
+        }
         return self._page(
             "columns.html.j2", kinds=review.kinds, options=review.options, samples=samples,
             names=list(review.source.columns), allowed=KINDS, notes=review.source.notes,
-            n_ragged=review.source.n_rows - len(review.source.frame_rows),
+            n_ragged=_n_ragged(review),
         )  # fmt: skip
 
     async def progress(self, request: Request) -> Response:
@@ -113,9 +115,11 @@ class Pages:
         job = self._bench.job
         if request.method == "POST" and job is not None:
             job.cancel()
-        if self._bench.where != "/progress":
+        self._bench.settle()
+        job = self._bench.job
+        if job is None:
             return RedirectResponse(self._bench.where, 303)
-        return self._page("progress.html.j2", job=self._bench.job.title, now=self._bench.job.progress())
+        return self._page("progress.html.j2", job=job.title, now=job.progress())
 
     async def events(self, request: Request) -> Response:
         """Tell a tab what happens, as it happens."""
@@ -126,11 +130,13 @@ class Pages:
         review = self._scanned()
         asked = await run_in_threadpool(self._bench.questions)
         records = review.records
-        by_cause = [(cause, int((records.cause == k).sum())) for k, cause in enumerate(records.causes)]
+        by_cause = [
+            (cause, int((records.cause == k).sum())) for k, cause in enumerate(records.causes)
+        ]
         by_cause.sort(key=lambda each: -each[1])
         return self._page(
             "summary.html.j2", summary=review.result.summary, causes=by_cause, asked=len(asked),
-            n_sure=int(records.sure.sum()), ragged=review.source.n_rows - len(review.source.frame_rows),
+            n_sure=int(records.sure.sum()), ragged=_n_ragged(review),
         )  # fmt: skip
 
     async def questions(self, request: Request) -> Response:
@@ -188,7 +194,10 @@ class Pages:
         rows, n_others = review.meant(wanted)
         records = review.records
         places = records.rows.searchsorted(rows)
-        causes = [(cause, int((records.cause[places] == k).sum())) for k, cause in enumerate(records.causes)]
+        causes = [
+            (cause, int((records.cause[places] == k).sum()))
+            for k, cause in enumerate(records.causes)
+        ]
         confidence = records.confidence[places]
         return self._page(
             "bulk.html.j2", n=len(rows), n_others=n_others, wanted=wanted,
@@ -220,7 +229,8 @@ class Pages:
             take_answers(review, answers, os.path.basename(name))
             message = (
                 f"Read back: {len(answers.accept):,} accepted, {len(answers.reject):,} rejected,"
-                f" {answers.n_empty:,} without an answer, {counted(len(answers.remarks), 'remark')}."
+                f" {answers.n_empty:,} without an answer,"
+                f" {counted(len(answers.remarks), 'remark')}."
             )
         return self._page("results.html.j2", message)
 
@@ -249,11 +259,15 @@ class Pages:
 
     def refused(self, request: Request, error: Exception) -> Response:
         """Say in a sentence why something was not done."""
-        return self._page("refused.html.j2", sentence=str(error), back=self._bench.where, status=409)
+        return self._page(
+            "refused.html.j2", sentence=str(error), back=self._bench.where, status=409
+        )
 
     def not_found(self, request: Request, error: Exception | None) -> Response:
         """Say that there is no such page."""
-        return self._page("refused.html.j2", sentence="There is no such page.", back="/", status=404)
+        return self._page(
+            "refused.html.j2", sentence="There is no such page.", back="/", status=404
+        )
 
     def _decided(self, review, row, form):
         """Do what a form about one record says, and return what was done in words."""
@@ -275,7 +289,7 @@ class Pages:
     def _scanned(self):
         self._bench.settle()
         review = self._bench.opened()
-        if review.records is None:
+        if not review.is_scanned:
             raise TableError("The table has not been scanned yet.")
         return review
 
@@ -299,17 +313,21 @@ class Pages:
     def _page(self, template, message="", *, status=200, **values):
         bench = self._bench
         review = bench.review
-        scanned = review is not None and review.records is not None
         shared = {
             "message": message,
             "version": bench.version,
             "problem": bench.problem,
             "table": os.path.basename(review.path) if review else "",
-            "counts": review.counts() if scanned else None,
+            "counts": review.counts() if review is not None and review.is_scanned else None,
             "path": template.split(".")[0],
         }
         page = self._templates.get_template(template).render(**shared, **values)
         return HTMLResponse(page, status)
+
+
+def _n_ragged(review):
+    """Number of lines with another number of fields than the header."""
+    return review.source.n_rows - len(review.source.frame_rows)
 
 
 async def _form(request):

@@ -71,10 +71,9 @@ class Guard:
         except Exception as error:
             # The message of an error may quote a cell: the log has the place of it, and no more.
             logger.error("%s at %s", type(error).__name__, _place(error))
-            if begun:
-                raise ConnectionAbortedError from None
-            sentence = "Something went wrong here; nothing was decided. The terminal says where."
-            await PlainTextResponse(sentence, 500)(scope, receive, send)
+            if not begun:
+                sentence = "Something went wrong; nothing was decided. The terminal says where."
+                await PlainTextResponse(sentence, 500)(scope, receive, send)
 
     def _refused_or_welcomed(self, scope) -> Response | None:
         headers = Headers(scope=scope)

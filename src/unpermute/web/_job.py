@@ -18,7 +18,7 @@ _TITLES = {
 }
 
 
-class Cancelled(Exception):
+class CancelledError(Exception):
     """Somebody does not want to wait."""
 
 
@@ -92,12 +92,12 @@ class Job:
     def _ended_by_cancel(self):
         try:
             yield
-        except Cancelled:
+        except CancelledError:
             self.cancelled = True
 
     def _report(self, stage, done, total):
         if self._stop.is_set():
-            raise Cancelled
+            raise CancelledError
         share = done / max(total, 1)
         if stage != self._stage or share < self._share:
             self._stage, self._stage_began = stage, time.monotonic()

@@ -235,7 +235,8 @@ def rows_from_ranges(ranges: list) -> np.ndarray:
     """Return what `rows_as_ranges` was given."""
     if all(isinstance(each, int) for each in ranges):
         return np.array(ranges, dtype=np.int64)
-    parts = [np.arange(each[0], each[1] + 1) if isinstance(each, list) else [each] for each in ranges]
+    pairs = (each if isinstance(each, list) else (each, each) for each in ranges)
+    parts = [np.arange(first, last + 1) for first, last in pairs]
     return np.concatenate(parts).astype(np.int64)
 
 

@@ -8,9 +8,11 @@ from unpermute._words import counted
 from unpermute.files import TableError
 from unpermute.records import RUN, SCATTERED
 from unpermute.table import exchanged_rows
+from unpermute.web._orders import STAYS
 from unpermute.web._review import Review
+from unpermute.web._standing import ACCEPTED
 
-__all__ = ["Question", "Side", "answer", "questions_of"]
+__all__ = ["Question", "Side", "answer", "answers_in_force", "questions_of"]
 
 _EXAMPLES = 5
 
@@ -36,8 +38,7 @@ class Question:
 
 def questions_of(review: Review) -> list[Question]:
     """Return the questions of a scan: open ones, then exchanges that are sure enough to propose."""
-    summary = review.result.summary if review.result is not None else {"questions": []}
-    asked = [_open_question(review, each) for each in summary["questions"]]
+    asked = [_open_question(review, each) for each in review.result.summary["questions"]]
     pairs = {question.columns for question in asked}
     found = (_proposed_exchange(review, order) for order in _systematic_orders(review))
     return asked + [each for each in found if each.columns not in pairs]
@@ -49,8 +50,36 @@ def answer(review: Review, question: Question, reading: int) -> None:
         raise TableError("A question has two answers; choose one of them.")
     a, b = question.columns
     side = question.sides[reading]
+    swap = review.orders.named({a: b, b: a})
+    # Where the exchange was proposed for a record alone, the answer is about this record as well.
+    proposed = review.records.rows[review.records.order == swap]
+    others = np.setdiff1d(proposed, side.rows)
+    groups = [*_exchanged(review, side.rows, swap), ("reject", STAYS, others)]
     why = f"question about {a} and {b}: {side.title}"
-    review.exchange(side.rows, question.columns, why=why, question=question.key, reading=reading)
+    review.decide_groups(groups, why=why, question=question.key, reading=reading)
+
+
+def _exchanged(review, rows, swap):
+    """Yield groups in which two columns are exchanged besides what moves already.
+
+    What was accepted stays so, and moves more cells. What is only proposed stays open, and the
+    exchange becomes a part of the proposal. Where one of the two columns takes part already, the
+    record is left to be decided alone.
+    """
+    standing = review.standing
+    accepted = standing.answer[rows] == ACCEPTED
+    listed = review.records.lists(rows)
+    moved = np.where(accepted, standing.order[rows], STAYS)
+    moved[listed] = review.shown_orders(rows[listed])
+    columns = {column for column, _ in review.orders.known[swap]}
+    for order in np.unique(moved).tolist():
+        pairs = review.orders.known[order]
+        if order in (STAYS, swap):
+            yield "accept", swap, rows[moved == order]
+        elif not columns & {column for column, _ in pairs}:
+            both = review.orders.number([*pairs, *review.orders.known[swap]])
+            for answer, which in (("accept", accepted), ("open", ~accepted)):
+                yield answer, both, rows[which & (moved == order)]
 
 
 def answers_in_force(review: Review) -> dict[str, tuple[int, int]]:

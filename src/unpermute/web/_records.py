@@ -9,8 +9,8 @@ import numpy as np
 
 from unpermute.files import Changes, TableError
 from unpermute.web._journal import ANSWERS
-from unpermute.web._orders import Orders
-from unpermute.web._standing import ACCEPTED, OPEN, Standing
+from unpermute.web._orders import STAYS, Orders
+from unpermute.web._standing import OPEN, Standing
 
 __all__ = ["SORTS", "Filter", "Records", "records_of"]
 
@@ -22,6 +22,9 @@ SORTS = {
     "cells": "most cells first",
 }
 _STATES = (*ANSWERS, "decided", "edited")
+_TYPES: dict[str, Any] = {"low": float, "high": float, "page": int} | dict.fromkeys(
+    ("column", "cause", "state", "sort"), str
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,13 @@ class Records:
         k = int(np.searchsorted(self.rows, row))
         return k if k < len(self.rows) and self.rows[k] == row else None
 
+    def lists(self, rows: np.ndarray) -> np.ndarray:
+        """Return which of some records are listed."""
+        if not len(self.rows):
+            return np.zeros(len(rows), dtype=bool)
+        places = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        return self.rows[places] == rows
+
     def chosen(self, wanted: "Filter", standing: Standing) -> np.ndarray:
         """Return the places of the records that a filter lets through, sorted."""
         keep = np.ones(len(self.rows), dtype=bool)
@@ -83,14 +93,14 @@ class Records:
 
     def including(self, rows: np.ndarray, order: np.ndarray, cause: str) -> "Records":
         """Return the records with others that nothing but a decision is known about."""
-        new = ~np.isin(rows, self.rows)
+        new = ~self.lists(rows)
         if not new.any():
             return self
         rows, order = rows[new], order[new]
         causes = self.causes if cause in self.causes else [*self.causes, cause]
         merged = np.argsort(np.concatenate([self.rows, rows]), kind="stable")
         unknown = np.full(len(rows), np.nan)
-        more = {
+        more: dict[str, Any] = {
             "rows": rows,
             "damaged": unknown,
             "confidence": unknown,
@@ -99,8 +109,9 @@ class Records:
             "order": order.astype(np.int32),
             "evidence": np.full(len(rows), "", dtype=object),
         }
-        both = {name: np.concatenate([getattr(self, name), part])[merged] for name, part in more.items()}
-        return replace(self, causes=causes, **both)
+        for name, part in more.items():
+            more[name] = np.concatenate([getattr(self, name), part])[merged]
+        return replace(self, causes=causes, **more)
 
     def _using(self, column):
         if column not in self.orders.columns:
@@ -115,7 +126,8 @@ class Records:
         if state == "decided":
             return answer != OPEN
         if state == "edited":
-            return (answer == ACCEPTED) & (standing.order[self.rows] != self.order)
+            told = standing.order[self.rows]
+            return (told != STAYS) & (told != self.order)
         return answer == ANSWERS.index(state)
 
     def _sorted(self, places, sort):
@@ -178,7 +190,7 @@ class Filter:
             if not text:
                 continue
             try:
-                values[each.name] = type(each.default)(text)
+                values[each.name] = _TYPES[each.name](text)
             except ValueError:
                 raise TableError(f"{each.name}={text!r} must be a number.") from None
         wanted = cls(**values)

@@ -147,7 +147,8 @@ def take_answers(review: Review, answers: Answers, name: str) -> None:
     """Decide as the owner said."""
     for rows, answer in ((answers.accept, "accept"), (answers.reject, "reject")):
         if rows:
-            review.decide(sorted(rows), answer, why=f"{len(rows):,} answered by their owner: {name}")
+            why = f"{len(rows):,} answered by their owner: {name}"
+            review.decide(sorted(rows), answer, why=why)
     for row, remark in answers.remarks.items():
         review.note(row, remark)
 
@@ -204,12 +205,16 @@ def _cells(review, row):
 def _proposal(review, row):
     """What is proposed, in words."""
     cells, names = _cells(review, row), review.source.columns
-    order = review.orders.known[review.records.order[review.records.place(row)]]
+    order = review.orders.known[_order(review, row)]
     return "; ".join(f"{names[a]}: {cells[a]} → {cells[b]}" for a, b in order)
 
 
+def _order(review, row):
+    return int(review.shown_orders(np.array([row]))[0])
+
+
 def _key(review, row):
-    order = review.orders.names(review.records.order[review.records.place(row)])
+    order = review.orders.names(_order(review, row))
     told = repr((row, _cells(review, row), sorted(order.items())))
     return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 

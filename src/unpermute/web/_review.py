@@ -20,12 +20,14 @@ __all__ = ["BY_QUESTION", "Review", "open_review"]
 
 BY_QUESTION = "answered for many rows at once"
 BY_HAND = "edited by hand"
-_DEFAULTS = {"id": None, "groups": None, "kinds": {}, "min_confidence": 0.95}
+_DEFAULTS: dict[str, Any] = {"id": None, "groups": None, "kinds": {}, "min_confidence": 0.95}
 # Characters of a note.
 _LONGEST_NOTE = 2000
 
 
-def open_review(path: str, open_table: Callable[[str], SourceTable], n_jobs: int | None) -> "Review":
+def open_review(
+    path: str, open_table: Callable[[str], SourceTable], n_jobs: int | None = None
+) -> "Review":
     """Open a table and its journal."""
     source = open_table(path)
     return Review(path, source, Journal(path, source), n_jobs)
@@ -64,10 +66,8 @@ class Review:
         Options of the scan.
     standing : Standing
         What is in force.
-    result : TableResult or None
-        What the scan found.
-    records : Records or None
-        The same, and records that were decided about besides.
+    was_scanned : bool
+        Whether the journal knows of a scan.
     """
 
     def __init__(self, path: str, source: SourceTable, journal: Journal, n_jobs: int | None = None):
@@ -80,8 +80,28 @@ class Review:
         scans = [entry["options"] for entry in journal.entries if entry["do"] == "scan"]
         self.options: dict[str, Any] = {**_DEFAULTS, **(scans[-1] if scans else {})}
         self.was_scanned = bool(scans)
-        self.result: TableResult | None = None
-        self.records: Records | None = None
+        self._result: TableResult | None = None
+        self._found: Records | None = None
+        self._records: Records | None = None
+
+    @property
+    def is_scanned(self) -> bool:
+        """Whether there is something to decide about."""
+        return self._records is not None
+
+    @property
+    def result(self) -> TableResult:
+        """What the scan found."""
+        if self._result is None:
+            raise TableError("The table has not been scanned yet.")
+        return self._result
+
+    @property
+    def records(self) -> Records:
+        """Suspicious records, and others that were decided about."""
+        if self._records is None:
+            raise TableError("The table has not been scanned yet.")
+        return self._records
 
     # The scan.
 
@@ -92,7 +112,7 @@ class Review:
         check_columns([*named, *chosen["kinds"]], self.source)
         for name, kind in chosen["kinds"].items():
             if kind not in KINDS:
-                raise TableError(f"{name!r} cannot hold {kind!r}: choose one of {', '.join(KINDS)}.")
+                raise TableError(f"{name!r}: {kind!r} must be one of {', '.join(KINDS)}.")
         if not 0 <= chosen["min_confidence"] <= 1:
             raise TableError("The confidence must be between 0 and 1.")
         self.options = chosen
@@ -106,8 +126,8 @@ class Review:
         """Show what a scan found from now on."""
         if not self.was_scanned or self.options != self._scanned_options():
             self._add("scan", options=self.options)
-        self.was_scanned, self.result = True, result
-        self.records = records_of(result.moves.in_file(self.source), self.orders)
+        self.was_scanned, self._result = True, result
+        self._found = records_of(result.moves.in_file(self.source), self.orders)
         self._list_decided()
 
     def _scanned_options(self):
@@ -138,24 +158,32 @@ class Review:
         if seen is not None and np.any(self.standing.entry[rows] != seen):
             raise TableError("This record was decided elsewhere meanwhile; look again.")
         moved = self._orders_for(rows, answer, order)
-        if answer == "accept":
-            self._refuse_unfit(rows, moved)
         groups = [
-            {
-                "answer": answer,
-                "from": self.orders.names(number),
-                "rows": rows_as_ranges(np.sort(rows[moved == number])),
-            }
-            for number in np.unique(moved).tolist()
+            (answer, number, np.sort(rows[moved == number])) for number in np.unique(moved).tolist()
         ]
-        self._add("decide", groups=groups, why=why or self._why(rows, answer))
+        self.decide_groups(groups, why=why or self._about(rows))
+
+    def decide_groups(self, groups: list[tuple[str, int, np.ndarray]], **more: Any) -> None:
+        """Decide about groups of records at once: answer, number of the order, and rows of each."""
+        for answer, order, rows in groups:
+            if answer == "accept":
+                self._refuse_unfit(rows, np.full(len(rows), order))
+        written = [
+            {"answer": answer, "from": self.orders.names(order), "rows": rows_as_ranges(rows)}
+            for answer, order, rows in groups
+            if len(rows)
+        ]
+        self._add("decide", groups=written, **more)
+        if not all(self.records.lists(rows).all() for _, _, rows in groups):
+            self._list_decided()
 
     def decide_all(self, wanted: Filter, answer: str, expected: int) -> int:
         """Decide about all records of a filter that are meant; returns how many."""
         rows, _ = self.meant(wanted)
         if len(rows) != expected:
             raise TableError(
-                f"The filter finds {counted(len(rows), 'record')} now, not {expected:,}: look again."
+                f"The filter finds {counted(len(rows), 'record')} by now, not {expected:,};"
+                " look again."
             )
         if not len(rows):
             raise TableError("The filter finds no records to decide about.")
@@ -169,26 +197,11 @@ class Review:
 
         Records that are decided keep their decision, unless the filter asks for them.
         """
-        rows = self._records().rows[self._records().chosen(wanted, self.standing)]
+        rows = self.records.rows[self.records.chosen(wanted, self.standing)]
         if wanted.state:
             return rows, 0
         is_open = self.standing.answer[rows] == OPEN
         return rows[is_open], int(np.sum(~is_open))
-
-    def exchange(self, rows, columns: tuple[str, str], *, why: str, question: list, reading: int):
-        """Exchange two columns in many rows, and in no others where that was proposed alone."""
-        a, b = columns
-        swap = self.orders.named({a: b, b: a})
-        records = self._records()
-        others = np.setdiff1d(records.rows[records.order == swap], rows)
-        groups = [
-            {"answer": "accept", "from": {a: b, b: a}, "rows": rows_as_ranges(rows)},
-            {"answer": "reject", "from": {}, "rows": rows_as_ranges(others)},
-        ]
-        self._refuse_unfit(np.asarray(rows), np.full(len(rows), swap))
-        groups = [each for each in groups if each["rows"]]
-        self._add("decide", groups=groups, why=why, question=question, reading=reading)
-        self._list_decided()
 
     def note(self, row: int, text: str) -> None:
         """Keep a note about a record; an empty one removes it."""
@@ -221,16 +234,16 @@ class Review:
 
     def counts(self) -> Counts:
         """Return how many records are decided."""
-        answer = self.standing.answer[self._records().rows]
+        answer = self.standing.answer[self.records.rows]
         by = np.bincount(answer, minlength=len(ANSWERS)).tolist()
         return Counts(len(answer), *by)
 
     def changes(self) -> Changes:
         """Return everything that is proposed or decided, by rows and columns of the file."""
-        records = self._records()
+        records = self.records
         accepted = self.standing.answer[records.rows] == ACCEPTED
-        order = np.where(accepted, self.standing.order[records.rows], records.order)
-        edited = accepted & (order != records.order)
+        order = self.shown_orders(records.rows)
+        edited = order != records.order
         confidence = np.where(edited, np.nan, records.confidence)
         cause = np.array([*records.causes, BY_HAND], dtype=object)
         cause = cause[np.where(edited, len(records.causes), records.cause)]
@@ -242,6 +255,13 @@ class Review:
             accepted[places], cause[places], evidence[places], names=list(self.source.columns),
         ).by_row()  # fmt: skip
 
+    def shown_orders(self, rows: np.ndarray) -> np.ndarray:
+        """Return how cells of records move: as a person decided, otherwise as proposed."""
+        if not self.records.lists(rows).all():
+            raise TableError("Nothing is proposed for this record.")
+        told, places = self.standing.order[rows], np.searchsorted(self.records.rows, rows)
+        return np.where(told != STAYS, told, self.records.order[places])
+
     def ids(self, rows: np.ndarray) -> list:
         """Return what records are called: as the column says that names them, or by number."""
         name = self.options["id"]
@@ -249,6 +269,11 @@ class Review:
             return np.asarray(rows).tolist()
         column = self.source.columns.index(name)
         return self.source.texts(rows, np.full(len(rows), column))
+
+    def whole_records(self) -> nw.DataFrame:
+        """Return the records that nobody suspects, to compare others with."""
+        whole = ~np.isin(self.source.frame_rows, self.records.rows)
+        return self.frame.filter(whole.tolist()) if whole.any() else self.frame
 
     def judged(self) -> dict[str, ColumnKind]:
         """Return what every column is taken for, with corrections."""
@@ -258,29 +283,23 @@ class Review:
             for each in self.kinds
         }
 
-    def _records(self) -> Records:
-        if self.records is None:
-            raise TableError("The table has not been scanned yet.")
-        return self.records
-
     def _add(self, do, **content):
         self.standing.add(self.journal.append(do, **content))
+        if do in ("undo", "redo"):
+            self._list_decided()
 
     def _list_decided(self):
         """List records that were decided about although the scan does not suspect them."""
-        rows = np.flatnonzero(self.standing.entry > 0)
-        self.records = self._records().including(rows, self.standing.order[rows], BY_QUESTION)
+        if self._found is not None:
+            rows = np.flatnonzero(self.standing.entry > 0)
+            self._records = self._found.including(rows, self.standing.order[rows], BY_QUESTION)
 
     def _orders_for(self, rows, answer, order):
         if answer != "accept":
-            return np.full(len(rows), STAYS)
-        if order is None:
-            records = self._records()
-            places = np.searchsorted(records.rows, rows)
-            if not np.array_equal(records.rows[np.minimum(places, len(records) - 1)], rows):
-                raise TableError("Nothing is proposed for this record.")
-            order = records.order[places]
-        moved = np.broadcast_to(np.asarray(order), rows.shape)
+            # A proposal that a person has made stays the proposal, unless it was accepted.
+            kept = self.standing.answer[rows] != ACCEPTED
+            return np.where(kept, self.standing.order[rows], STAYS)
+        moved = np.broadcast_to(self.shown_orders(rows) if order is None else order, rows.shape)
         if np.any(moved == STAYS):
             raise TableError("Nothing would move: reject the proposal instead.")
         return moved
@@ -313,13 +332,14 @@ class Review:
 
     def _evidence(self, evidence):
         """Evidence in words, followed by the person's notes."""
-        evidence, records = evidence.astype(object), self._records()
+        evidence, records = evidence.astype(object), self.records
         for row, text in self.standing.notes.items():
             place = records.place(row)
             if place is not None:
                 evidence[place] = f"{evidence[place]}; note: {text}" if evidence[place] else text
         return evidence
 
-    def _why(self, rows, answer):
-        line = f"line {self.source.line(int(rows[0])):,}" if len(rows) == 1 else ""
-        return line or counted(len(rows), "record")
+    def _about(self, rows):
+        if len(rows) == 1:
+            return f"line {self.source.line(int(rows[0])):,}"
+        return counted(len(rows), "record")

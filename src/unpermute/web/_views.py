@@ -10,7 +10,6 @@ from unpermute.web._journal import ANSWERS
 from unpermute.web._profiles import Profiles
 from unpermute.web._records import Filter
 from unpermute.web._review import Review
-from unpermute.web._standing import ACCEPTED
 
 __all__ = ["PAGE", "Detail", "Line", "Page", "detail", "history", "list_page", "some_lines"]
 
@@ -93,10 +92,10 @@ def some_lines(review: Review, rows: np.ndarray) -> list[Line]:
     """Return records as lines of the list."""
     records, standing, source = review.records, review.standing, review.source
     places = np.searchsorted(records.rows, rows)
-    orders = _orders_shown(review, rows, places)
+    orders = review.shown_orders(rows).tolist()
     cells = [(row, a, b) for row, order in zip(rows, orders, strict=True)
              for a, b in review.orders.known[order][:_MOST_CELLS]]  # fmt: skip
-    at, targets, origins = (np.array(part, dtype=np.int64) for part in zip(*cells, strict=True)) if cells else (np.zeros(0, np.int64),) * 3
+    at, targets, origins = np.array(cells, dtype=np.int64).reshape(-1, 3).T
     old, new = source.texts(at, targets), source.texts(at, origins)
     listed: dict[int, list] = {}
     for row, a, before, after in zip(at.tolist(), targets.tolist(), old, new, strict=True):
@@ -115,7 +114,7 @@ def some_lines(review: Review, rows: np.ndarray) -> list[Line]:
             sure=sure_text(records.confidence[place]),
             damaged=sure_text(records.damaged[place]),
             answer=ANSWERS[standing.answer[row]],
-            edited=bool(standing.answer[row] == ACCEPTED and orders[k] != records.order[place]),
+            edited=orders[k] != int(records.order[place]),
             entry=int(standing.entry[row]),
             note=standing.notes.get(row, ""),
         )
@@ -129,10 +128,14 @@ def detail(review: Review, row: int, wanted: Filter, profiles: Profiles, *, whol
     if place is None:
         raise TableError("This record is not on the list of suspicious ones.")
     [line] = some_lines(review, np.array([row]))
-    order = dict(review.orders.known[_orders_shown(review, np.array([row]), [place])[0]])
+    order = dict(review.orders.known[review.shown_orders(np.array([row]))[0]])
     proposed = dict(review.orders.known[review.records.order[place]])
     columns = _columns_shown(review, {*order, *proposed}, whole=whole)
-    texts = dict(zip(columns, review.source.texts(np.full(len(columns), row), np.array(columns)), strict=True))
+    texts = dict(
+        zip(
+            columns, review.source.texts(np.full(len(columns), row), np.array(columns)), strict=True
+        )
+    )
     kinds = review.judged()
     fields = [
         Field(
@@ -180,12 +183,6 @@ def _told(review, entry):
     }
 
 
-def _orders_shown(review, rows, places):
-    """The order that was accepted, otherwise the proposed one."""
-    accepted = review.standing.answer[rows] == ACCEPTED
-    return np.where(accepted, review.standing.order[rows], review.records.order[places]).tolist()
-
-
 def _columns_shown(review, moved, *, whole):
     n = len(review.source.columns)
     if whole or n <= _MOST_COLUMNS:
@@ -201,9 +198,9 @@ def _evidence(profiles, review, texts, column, origin):
     name = review.source.columns[column]
     profile, now, then = profiles.of(name), texts[column], texts[origin]
     return {
-        "now": profile.words(now, stands_here=True),
-        "then": profile.words(then, stands_here=False),
-        "holds": profile.range_words(),
+        "now": profile.words(now),
+        "then": profile.words(then),
+        "holds": profile.holds(),
         "figure": profile.draw(now, then),
     }
 
@@ -213,12 +210,12 @@ def _neighbours(review, row, columns):
     rows = np.arange(max(0, row - _NEIGHBOURS), min(review.source.n_rows, row + _NEIGHBOURS + 1))
     rows = rows[np.isin(rows, review.source.frame_rows)]
     texts = review.source.texts(np.repeat(rows, len(columns)), np.tile(columns, len(rows)))
-    lines = review.source.lines(rows).tolist()
+    lines, n = review.source.lines(rows).tolist(), len(columns)
+    shown = [shorten(text, _LONGEST_CELL) for text in texts]
     return [
-        {"line": lines[k], "is_it": int(rows[k]) == row,
-         "cells": [shorten(t, _LONGEST_CELL) for t in texts[k * len(columns) : (k + 1) * len(columns)]]}
-        for k in range(len(rows))
-    ]  # fmt: skip
+        {"line": lines[k], "is_it": place == row, "cells": shown[k * n : (k + 1) * n]}
+        for k, place in enumerate(rows.tolist())
+    ]
 
 
 def _around(review, row, wanted):

@@ -55,7 +55,7 @@ class Workbench:
             return "/progress"
         if self.review is None:
             return "/open"
-        return "/columns" if self.review.result is None else "/summary"
+        return "/summary" if self.review.is_scanned else "/columns"
 
     @property
     def version(self) -> str:
@@ -141,7 +141,7 @@ class Workbench:
                 name: "" if each.kind in ("", "mixed", "ignore") else each.kind
                 for name, each in review.judged().items()
             }
-            self._profiles = Profiles(review.frame, kinds)
+            self._profiles = Profiles(review.whole_records(), kinds)
         return self._profiles
 
     def questions(self) -> list[Question]:
