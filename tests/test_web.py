@@ -608,6 +608,23 @@ class TestQuestions:
         review.decide(alone, "accept")
         assert review.orders.names(review.standing.order[alone[-1]]) == both
 
+    def test_an_exchange_that_is_sure_is_one_question_too(self, tmp_path):
+        _, damaged = patients(400, n_damaged=12, exchanged=range(100, 160), seed=3)
+        path = tmp_path / "run.csv"
+        path.write_bytes(as_csv(damaged))
+        bench = Workbench(read_table, tmp_path)
+        bench.open_now(str(path))
+        review, browser = bench.review, browser_of(bench)
+        review.take(review.scan())
+        n_alone = len(review.records) - len(bench.questions()[0].sides[0].rows)
+        browser.post("/questions", data={"question": 0, "reading": 0})
+        assert review.counts().accept > 50
+        assert review.counts().open == n_alone
+        browser.post("/questions", data={"question": 0, "reading": 1})
+        assert review.counts().reject > 50
+        assert review.counts().open == n_alone
+        bench.close()
+
     def test_answers_to_nothing_are_refused(self, asked):
         browser = browser_of(asked)
         for data in ({"question": 9, "reading": 0}, {"question": 0, "reading": 7}, {}):

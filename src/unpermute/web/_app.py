@@ -296,11 +296,12 @@ class Pages:
     async def _news(self):
         """Yield events while a tab listens."""
         told, quiet = None, 0.0
-        while True:
+        while not self._bench.is_ending:
             self._bench.settle()
             job, version = self._bench.job, self._bench.version
             if job is not None:
                 yield f"event: progress\ndata: {json.dumps(job.progress())}\n\n"
+                told = None  # its end is news, even if nothing came of it
             elif version != told:
                 yield f"event: changed\ndata: {version}\n\n"
                 told, quiet = version, 0.0

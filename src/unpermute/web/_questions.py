@@ -19,10 +19,23 @@ _EXAMPLES = 5
 
 @dataclass(frozen=True)
 class Side:
-    """One reading of a question: what would be so, the rows that would be exchanged, examples."""
+    """One reading of a question.
+
+    Attributes
+    ----------
+    title : str
+        What would be done.
+    rows : ndarray of int
+        The records in which the two columns would be exchanged.
+    rejected : ndarray of int
+        Others, for which the exchange is proposed although they would be right.
+    examples : list of dict
+        Some records of this side.
+    """
 
     title: str
     rows: np.ndarray
+    rejected: np.ndarray
     examples: list[dict]
 
 
@@ -51,10 +64,7 @@ def answer(review: Review, question: Question, reading: int) -> None:
     a, b = question.columns
     side = question.sides[reading]
     swap = review.orders.named({a: b, b: a})
-    # Where the exchange was proposed for a record alone, the answer is about this record as well.
-    proposed = review.records.rows[review.records.order == swap]
-    others = np.setdiff1d(proposed, side.rows)
-    groups = [*_exchanged(review, side.rows, swap), ("reject", STAYS, others)]
+    groups = [*_exchanged(review, side.rows, swap), ("reject", STAYS, side.rejected)]
     why = f"question about {a} and {b}: {side.title}"
     review.decide_groups(groups, why=why, question=question.key, reading=reading)
 
@@ -94,16 +104,21 @@ def answers_in_force(review: Review) -> dict[str, tuple[int, int]]:
 def _open_question(review, asked):
     a, b = asked["columns"]
     source, first = review.source, asked["first_row"]
+    swap = review.orders.named({a: b, b: a})
+    proposed = review.records.rows[review.records.order == swap]
     sides = []
     for k, reading in enumerate(asked["readings"]):
         kinds = review.options["kinds"] or None
         rows = exchanged_rows(review.source.frame, reading["exchange"], kinds=kinds)
         rows = source.frame_rows[rows]
+        rejected = rows[:0]
         if first is None:
             title = f"exchange the {counted(len(rows), 'record')} like these"
+            # Every record is on one of the two sides.
+            rejected = np.setdiff1d(proposed, rows)
         else:
             title = f"exchange {'these' if k == 0 else 'the other'} {counted(len(rows), 'record')}"
-        sides.append(Side(title, rows, _examples(review, rows, (a, b))))
+        sides.append(Side(title, rows, rejected, _examples(review, rows, (a, b))))
     if first is None:
         where = f"in about {asked['share']:.0%} of the records, scattered over the file,"
     else:
@@ -137,9 +152,13 @@ def _proposed_exchange(review, order):
         f" line {low:,} and line {high:,}. The other records agree with each other, so it is these"
         " that look wrong."
     )
+    examples = (
+        _examples(review, rows, names),
+        _examples(review, others, names, moved=False),
+    )
     sides = [
-        Side(f"exchange {counted(len(rows), 'record')}", rows, _examples(review, rows, names)),
-        Side("leave them as they are", rows[:0], _examples(review, others, names, moved=False)),
+        Side(f"exchange {counted(len(rows), 'record')}", rows, rows[:0], examples[0]),
+        Side("leave them as they are", rows[:0], rows, examples[1]),
     ]
     return Question([*names, int(rows[0]), int(rows[-1])], names, sentence, sides)
 

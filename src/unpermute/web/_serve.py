@@ -12,7 +12,7 @@ from unpermute.files import SourceTable, TableError
 from unpermute.web._app import make_app
 from unpermute.web._workbench import Workbench
 
-__all__ = ["serve"]
+__all__ = ["serve", "server_of"]
 
 
 def serve(
@@ -59,12 +59,27 @@ def serve(
         say(address)
         if browser:
             webbrowser.open(address)
-        # Requests are not logged: their addresses name columns.
-        config = uvicorn.Config(
-            make_app(bench, port=port, token=token), log_level="error", access_log=False,
-            lifespan="off", server_header=False, timeout_graceful_shutdown=1,
-        )  # fmt: skip
         try:
-            uvicorn.Server(config).run(sockets=[listener])
+            server_of(bench, port=port, token=token).run(sockets=[listener])
         finally:
             bench.close()
+
+
+def server_of(bench: Workbench, *, port: int, token: str) -> uvicorn.Server:
+    """Return a server that ends as soon as it is told to, although tabs are listening."""
+    # Requests are not logged: their addresses name columns.
+    config = uvicorn.Config(
+        make_app(bench, port=port, token=token), log_level="error", access_log=False,
+        lifespan="off", server_header=False, timeout_graceful_shutdown=2,
+    )  # fmt: skip
+    return _Server(config, bench)
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config, bench):
+        super().__init__(config)
+        self._bench = bench
+
+    async def shutdown(self, sockets=None):
+        self._bench.is_ending = True
+        await super().shutdown(sockets)

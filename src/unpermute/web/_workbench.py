@@ -35,6 +35,8 @@ class Workbench:
         What runs in the background.
     problem : str
         Why the last job failed, in a sentence.
+    is_ending : bool
+        Whether the server ends, so that tabs should stop listening.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Workbench:
         self.review: Review | None = None
         self.job: Job | None = None
         self.problem = ""
+        self.is_ending = False
         self._profiles: Profiles | None = None
         self._questions: list[Question] | None = None
 
