@@ -20,7 +20,7 @@ LIST = "/records?state=open&sort=line"
 def said(page, text):
     """Wait until the page says something."""
     page.wait_for_function(
-        "text => document.getElementById('live').textContent.includes(text)", arg=text
+        "text => document.getElementById('live')?.textContent.includes(text)", arg=text
     )
 
 
@@ -77,6 +77,15 @@ class TestKeys:
         page.keyboard.press("l")
         page.wait_for_selector("table.list")
         assert answers(served, [first, second]) == [1, 3]
+
+    def test_keys_pressed_in_a_hurry_wait_for_their_page(self, served, page):
+        first, second, third = rows_shown(page)[:3]
+        page.locator("a.open").first.click()
+        page.wait_for_selector(".editor")
+        page.keyboard.type("ajrja")
+        page.wait_for_url(f"**/records/{third}*")
+        said(page, "accepted")
+        assert answers(served, [first, second, third]) == [1, 2, 1]
 
     def test_the_keys_are_shown(self, page):
         page.keyboard.press("?")

@@ -47,6 +47,7 @@ class Workbench:
         self.job: Job | None = None
         self.problem = ""
         self.is_ending = False
+        self._past = 0
         self._profiles: Profiles | None = None
         self._questions: list[Question] | None = None
 
@@ -61,10 +62,10 @@ class Workbench:
         return "/summary" if self.review.is_scanned else "/columns"
 
     @property
-    def version(self) -> str:
-        """What changes whenever a page may have to be shown anew."""
-        n = len(self.review.journal.entries) if self.review is not None else 0
-        return f"{n}-{id(self.job) if self.job else 0}"
+    def version(self) -> int:
+        """A number that grows whenever pages may have to be shown anew."""
+        entries = self.review.journal.entries if self.review is not None else ()
+        return self._past + len(entries)
 
     def open(self, path: str) -> None:
         """Begin to open a table."""
@@ -158,6 +159,7 @@ class Workbench:
         if self.job is not None:
             self.job.cancel()
         if self.review is not None:
+            self._past = self.version + 1
             self.review.journal.close()
         self.review = self.job = self._profiles = self._questions = None
         self.problem = ""

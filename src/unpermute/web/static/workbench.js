@@ -2,7 +2,8 @@
 // editing and dropping.
 "use strict";
 
-const page = () => document.getElementById("page");
+// What a page shows; it is replaced as a whole inside #page, which stays.
+const page = () => document.getElementById("view");
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 let selected = null; // row of the record that is selected in the list
 let held = null; // the value that is being moved: its place on the right side
@@ -191,18 +192,26 @@ function step(by) {
 
 // Keys.
 
+let busy = 0; // requests that are not answered yet
+const waiting = []; // keys that were pressed meanwhile
+
 const answers = { a: "accept", r: "reject", w: "owner", u: "undo" };
 
 function press(event) {
   const typing = event.target.closest("input, select, textarea");
   if (event.key === "Escape" && typing) return typing.blur();
   if (typing || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-  const key = event.key;
+  if (!"?jkoarwuenl".includes(event.key)) return;
+  event.preventDefault();
+  // A key is about the page that the person expects: the one that is on its way.
+  if (busy) waiting.push(event.key);
+  else act(event.key);
+}
+
+function act(key) {
   if (key === "?") document.getElementById("keys").showModal();
   else if (page().dataset.page === "records") pressInList(key);
   else if (page().dataset.page === "record") pressInRecord(key);
-  else return;
-  if ("?jkarwuenl".includes(key)) event.preventDefault();
 }
 
 function pressInList(key) {
@@ -237,7 +246,7 @@ function receive(zone) {
     const refusal = answer.querySelector(".refusal");
     if (refusal) state.textContent = refusal.textContent;
     else {
-      page().replaceWith(document.adoptNode(answer.getElementById("page")));
+      page().replaceWith(document.adoptNode(answer.getElementById("view")));
       htmx.process(page());
       settle();
     }
@@ -261,9 +270,16 @@ function tell(text) {
   document.getElementById("live").textContent = text;
 }
 
+function warn(text) {
+  tell(text);
+  const place = document.querySelector(".said");
+  place.textContent = text;
+  place.classList.remove("empty");
+}
+
 function refresh() {
   const address = location.pathname + location.search;
-  htmx.ajax("GET", address, { target: "#page", select: "#page", swap: "outerHTML" });
+  htmx.ajax("GET", address, { target: "#page", select: "#view", swap: "innerHTML" }).catch(() => {});
 }
 
 function listen() {
@@ -282,9 +298,9 @@ function listen() {
     if (page().dataset.page === "progress") return location.assign("/");
     // A moment later: the answer to this tab's own decision may be on its way.
     setTimeout(() => {
-      if (page().dataset.version === event.data) return;
+      if (Number(page().dataset.version) >= Number(event.data)) return;
       const writes = document.activeElement?.matches("textarea, input") || editor?.isDirty;
-      if (writes) tell("Something was decided in another tab; reload to see it.");
+      if (writes) warn("Something was decided in another tab; reload to see it.");
       else refresh();
     }, 400);
   });
@@ -311,5 +327,13 @@ addEventListener("click", (event) => {
   if (row) select(row, { focus: false });
 });
 document.addEventListener("htmx:afterSettle", settle);
+document.addEventListener("htmx:beforeRequest", () => (busy += 1));
+document.addEventListener("htmx:afterRequest", () => {
+  busy = Math.max(0, busy - 1);
+  while (!busy && waiting.length) act(waiting.shift());
+});
+document.addEventListener("htmx:sendError", () => {
+  warn("The workbench does not answer: nothing was decided. Is `unpermute review` still running?");
+});
 settle();
 listen();
