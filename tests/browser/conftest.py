@@ -3,13 +3,12 @@
 import os
 import shutil
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+for _folder in (Path(__file__).parent, Path(__file__).parents[1]):
+    sys.path.insert(0, str(_folder))
 
 _CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
 
@@ -42,34 +41,6 @@ def context(chromium):
     assert not problems
 
 
-class Served:
-    """A workbench that runs in a thread of the test."""
-
-    def __init__(self, bench):
-        import socket
-
-        from unpermute.web._serve import server_of
-
-        listener = socket.socket()
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        port = listener.getsockname()[1]
-        self.bench, self.base = bench, f"http://127.0.0.1:{port}"
-        self.address = f"{self.base}/?token=t"
-        self._server = server_of(bench, port=port, token="t")
-        self._thread = threading.Thread(
-            target=self._server.run, kwargs={"sockets": [listener]}, daemon=True
-        )
-        self._thread.start()
-        while not self._server.started:
-            time.sleep(0.01)
-
-    def stop(self):
-        self._server.should_exit = True
-        self._thread.join(10)
-        self.bench.close()
-
-
 @pytest.fixture(scope="session")
 def patients_csv():
     """A table of 2,000 mixed records."""
@@ -92,6 +63,8 @@ def found(patients_csv, tmp_path_factory):
 @pytest.fixture
 def served(patients_csv, found, tmp_path):
     """A workbench in which the table has been scanned."""
+    from serving import Served
+
     from unpermute.files import read_table
     from unpermute.web._workbench import Workbench
 

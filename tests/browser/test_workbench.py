@@ -1,17 +1,23 @@
 """The workbench in a real browser: keys, dragging, undo, tabs, files, and what axe finds."""
 
-import os
+import multiprocessing
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import httpx
+import numpy as np
 import pytest
+from serving import Served, serve_scanned
 
-from conftest import Served
 from unpermute.files import read_table
+from unpermute.web._journal import ANSWERS
+from unpermute.web._review import open_review
 from unpermute.web._workbench import Workbench
 
 LIST = "/records?state=open&sort=line"
@@ -388,70 +394,49 @@ class TestCommand:
 
 def test_no_confirmed_decision_is_lost_in_fifty_kills(patients_csv, found, tmp_path):
     """The server is killed while decisions come in; whatever it confirmed is there afterwards."""
-    import httpx
-    import numpy as np
-
-    path = tmp_path / "patients.csv"
-    path.write_bytes(patients_csv)
-    rng, confirmed = np.random.default_rng(0), {}
+    table, rng = tmp_path / "patients.csv", np.random.default_rng(0)
+    table.write_bytes(patients_csv)
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload(["serving", "unpermute.table", "unpermute.records"])
+    found = replace(found, model=None)
+    confirmed, n_confirmed = {}, 0
     for kill in range(50):
-        port_file = tmp_path / f"port-{kill}"
-        child = os.fork()
-        if child == 0:
-            try:
-                bench = Workbench(read_table, tmp_path)
-                bench.open_now(str(path))
-                if bench.job is not None:
-                    bench.job.cancel()
-                    bench.job = None
-                bench.review.take(found)
-                port_file.write_text(Served(bench).address)
-                time.sleep(60)
-            finally:
-                os._exit(0)
-        while not port_file.exists() or not port_file.read_text():
+        told = tmp_path / f"address-{kill}"
+        server = processes.Process(target=serve_scanned, args=(str(table), found, str(told)))
+        server.start()
+        while not told.exists():
+            assert server.is_alive()
             time.sleep(0.01)
-        address = port_file.read_text()
-        origin = address.split("/?")[0]
-        deadline = time.monotonic() + rng.uniform(0.02, 0.3)
-        with httpx.Client(base_url=origin, headers={"origin": origin}) as client:
-            client.get(address)
-            killer = threading_kill(child, deadline)
-            rows = found.vectors["row"].to_list()
-            while True:
-                row, answer = int(rng.choice(rows)), str(rng.choice(["accept", "reject", "owner"]))
-                try:
-                    response = client.post(f"/records/{row}", data={"answer": answer})
-                except httpx.TransportError:
-                    pending = row
-                    break
-                assert response.status_code == 200
-                confirmed[row] = answer
-            killer.join()
-        os.waitpid(child, 0)
+        killer = threading.Timer(rng.uniform(0, 0.3), server.kill)
+        more, pending = _decide_until_killed(told.read_text(), found, rng, killer)
+        server.join()
+        confirmed |= more
+        n_confirmed += len(more)
         # The one that was on its way may be there, or not.
         confirmed.pop(pending, None)
-        again = Workbench(read_table, tmp_path)
-        again.open_now(str(path))
-        standing = again.review.standing
-        numbers = {"accept": 1, "reject": 2, "owner": 3}
+        again = open_review(str(table), read_table)
         for row, answer in confirmed.items():
-            assert standing.answer[row] == numbers[answer]
-        again.close()
-    assert len(confirmed) > 20
+            assert ANSWERS[again.standing.answer[row]] == answer
+        again.journal.close()
+    assert n_confirmed > 60
 
 
-def threading_kill(child, deadline):
-    """Kill a process at some time."""
-    import threading
-
-    def kill():
-        time.sleep(max(0, deadline - time.monotonic()))
-        os.kill(child, signal.SIGKILL)
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    return thread
+def _decide_until_killed(address, found, rng, killer):
+    """Return what the server confirmed, and the record that it did not answer about."""
+    origin, rows, confirmed = address.split("/?")[0], found.vectors["row"].to_list(), {}
+    with httpx.Client(base_url=origin, headers={"origin": origin}) as client:
+        client.get("/", params={"token": "t"})
+        while True:
+            row, answer = int(rng.choice(rows)), str(rng.choice(ANSWERS[1:]))
+            try:
+                response = client.post(f"/records/{row}", data={"answer": answer})
+            except httpx.TransportError:
+                killer.join()
+                return confirmed, row
+            assert response.status_code == 200
+            if not confirmed:
+                killer.start()
+            confirmed[row] = answer
 
 
 def test_markup_and_scripts_in_a_table_do_nothing(context, tmp_path):

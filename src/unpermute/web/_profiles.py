@@ -4,7 +4,7 @@ A value is compared with the records that look whole: damaged ones would make it
 """
 
 import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import narwhals.stable.v1 as nw
 import numpy as np
@@ -60,6 +60,8 @@ class Profile:
 
     def __init__(self, column: nw.Series, kind: str):
         self._column, self._kind = column, kind
+        # A value is asked for in words and in the picture.
+        self._value = lru_cache(100)(self._parsed)
         self._some = column[:: -(-len(column) // _MOST_ROWS)].to_frame() if len(column) else None
 
     def words(self, text: str) -> str:
@@ -92,9 +94,9 @@ class Profile:
         """Draw the distribution, with the value that stands in the column and the proposed one."""
         bars, place = self._histogram() if self._is_numeric else self._columns()
         marks = [
-            circle(place(text), _BASE, 4.5, name, f"{name}: {shorten(text, 40)}")
+            circle(x, _BASE, 4.5, name, f"{name}: {shorten(text, 40)}")
             for text, name in ((before, "before"), (after, "after"))
-            if place(text) is not None
+            if (x := place(text)) is not None
         ]
         base = line(0, _BASE, _WIDTH, _BASE, "axis")
         label = f"Distribution of {shorten(self._column.name, 40)}: {self.holds()}"
@@ -132,7 +134,7 @@ class Profile:
         name = self._column.name
         return read_cells(frame, [name], {name: self._kind} if self._kind else None)[0].values[:, 0]
 
-    def _value(self, text):
+    def _parsed(self, text):
         """The number of a text, or None."""
         frame = pl.DataFrame({self._column.name: [text]})
         value = self._read(nw.from_native(frame, eager_only=True))[0]

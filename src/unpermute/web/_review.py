@@ -9,7 +9,7 @@ import numpy as np
 
 from unpermute._words import counted
 from unpermute.files import Changes, Moves, SourceTable, TableError, check_columns, unfit_moves
-from unpermute.records import KINDS, ColumnKind, describe_columns, read_cells
+from unpermute.records import KINDS, describe_columns, read_cells
 from unpermute.table import TableResult, scan
 from unpermute.web._journal import ANSWERS, Journal, rows_as_ranges, rows_from_ranges
 from unpermute.web._orders import STAYS, Orders
@@ -21,6 +21,8 @@ __all__ = ["BY_QUESTION", "Review", "open_review"]
 BY_QUESTION = "answered for many rows at once"
 BY_HAND = "edited by hand"
 _DEFAULTS: dict[str, Any] = {"id": None, "groups": None, "kinds": {}, "min_confidence": 0.95}
+# Records that tell what columns hold before the scan, which reads them all.
+_LOOKED_AT = 20_000
 # Characters of a note.
 _LONGEST_NOTE = 2000
 
@@ -73,8 +75,7 @@ class Review:
     def __init__(self, path: str, source: SourceTable, journal: Journal, n_jobs: int | None = None):
         self.path, self.source, self.journal, self._n_jobs = path, source, journal, n_jobs
         self.frame = nw.from_native(source.frame, eager_only=True)
-        names = list(self.frame.columns)
-        self.kinds = describe_columns(read_cells(self.frame, names)[0], names)
+        self.kinds = _kinds_of_some(self.frame)
         self.orders = Orders(list(source.columns))
         self.standing = Standing(source.n_rows, self.orders, journal.entries)
         scans = [entry["options"] for entry in journal.entries if entry["do"] == "scan"]
@@ -275,13 +276,10 @@ class Review:
         whole = ~np.isin(self.source.frame_rows, self.records.rows)
         return self.frame.filter(whole.tolist()) if whole.any() else self.frame
 
-    def judged(self) -> dict[str, ColumnKind]:
-        """Return what every column is taken for, with corrections."""
-        corrected = self.options["kinds"]
-        return {
-            each.name: ColumnKind(each.name, corrected.get(each.name, each.kind), each.reason)
-            for each in self.kinds
-        }
+    def judged(self) -> dict[str, str]:
+        """Return what every column was judged as; "" if it was not."""
+        columns = self.result.summary["judged_columns"]
+        return {each["column"]: each["kind"] or "" for each in columns}
 
     def _add(self, do, **content):
         self.standing.add(self.journal.append(do, **content))
@@ -343,3 +341,10 @@ class Review:
         if len(rows) == 1:
             return f"line {self.source.line(int(rows[0])):,}"
         return counted(len(rows), "record")
+
+
+def _kinds_of_some(frame):
+    """What the columns look like in a part of the records, evenly spread."""
+    names = list(frame.columns)
+    some = frame[:: -(-len(frame) // _LOOKED_AT)]
+    return describe_columns(read_cells(some, names)[0], names)

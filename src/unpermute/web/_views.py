@@ -141,7 +141,7 @@ def detail(review: Review, row: int, wanted: Filter, profiles: Profiles, *, whol
         Field(
             place=column,
             column=review.source.columns[column],
-            kind=kinds[review.source.columns[column]].kind or "not judged",
+            kind=kinds[review.source.columns[column]] or "not judged",
             value=texts[column],
             origin=order.get(column, column),
             evidence=_evidence(profiles, review, texts, column, order.get(column)),

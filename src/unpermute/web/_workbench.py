@@ -140,10 +140,9 @@ class Workbench:
         """Return how the values of every column are distributed."""
         if self._profiles is None:
             review = self.opened()
-            # What was not recognised, or is mixed, is read cell by cell.
+            # A column of several kinds is read cell by cell.
             kinds = {
-                name: "" if each.kind in ("", "mixed", "ignore") else each.kind
-                for name, each in review.judged().items()
+                name: "" if kind == "mixed" else kind for name, kind in review.judged().items()
             }
             self._profiles = Profiles(review.whole_records(), kinds)
         return self._profiles
