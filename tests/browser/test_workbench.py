@@ -495,4 +495,10 @@ def test_axe_finds_nothing_and_nothing_sticks_out(served, chromium, scheme, widt
         found = axe.run(page)
         assert found.violations_count == 0, f"{path}: {found.generate_report()}"
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        # axe takes text of the colour of its background for hidden on purpose.
+        unreadable = """tags => tags.filter(tag => {
+            const style = getComputedStyle(tag);
+            return style.color === style.backgroundColor;
+        }).length"""
+        assert page.locator(".tag").evaluate_all(unreadable) == 0, path
     context.close()

@@ -273,7 +273,7 @@ class Pages:
         """Do what a form about one record says, and return what was done in words."""
         if review.records.place(row) is None:
             raise TableError("This record is not on the list of suspicious ones.")
-        line = f"Line {review.source.line(row):,}"
+        line = f"Line {review.line(row):,}"
         answer = form.get("answer", "")
         if answer == "undo":
             review.undo_for(row)

@@ -146,7 +146,7 @@ def _proposed_exchange(review, order):
     (a, b), _ = review.orders.known[order]
     names = review.source.columns[a], review.source.columns[b]
     others = np.setdiff1d(review.source.frame_rows, rows, assume_unique=True)
-    low, high = review.source.lines(rows[[0, -1]])
+    low, high = review.lines(rows[[0, -1]])
     sentence = (
         f"{names[0]} and {names[1]} seem to be exchanged in {counted(len(rows), 'record')} between"
         f" line {low:,} and line {high:,}. The other records agree with each other, so it is these"
@@ -171,7 +171,7 @@ def _examples(review, rows, names, *, moved=True):
     rows = rows[spread]
     columns = [review.source.columns.index(name) for name in names]
     texts = review.source.texts(np.repeat(rows, 2), np.tile(columns, len(rows)))
-    lines = review.source.lines(rows).tolist()
+    lines = review.lines(rows).tolist()
     found = []
     for k, line in enumerate(lines):
         now = texts[2 * k : 2 * k + 2]

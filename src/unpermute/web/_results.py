@@ -193,7 +193,7 @@ def _owner_rows(review):
     for row in rows[review.standing.answer[rows] == OWNER].tolist():
         cells, proposal = _cells(review, row), _proposal(review, row)
         note = review.standing.notes.get(row, "")
-        line = str(review.source.line(row))
+        line = str(review.line(row))
         yield [line, *cells, proposal, note, "", "", str(row), _key(review, row)]
 
 

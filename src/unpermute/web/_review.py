@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -263,6 +264,19 @@ class Review:
         told, places = self.standing.order[rows], np.searchsorted(self.records.rows, rows)
         return np.where(told != STAYS, told, self.records.order[places])
 
+    @cached_property
+    def _lines(self):
+        # All at once: for some of them, files count the lines before as well.
+        return self.source.lines(np.arange(self.source.n_rows))
+
+    def lines(self, rows) -> np.ndarray:
+        """Return the lines of the file where records start."""
+        return self._lines[rows]
+
+    def line(self, row: int) -> int:
+        """Return the line of the file where a record starts."""
+        return int(self._lines[row])
+
     def ids(self, rows: np.ndarray) -> list:
         """Return what records are called: as the column says that names them, or by number."""
         name = self.options["id"]
@@ -309,7 +323,7 @@ class Review:
         unfit = unfit_moves(self.frame, self.source.columns, Moves(at, targets, at, origins))
         if unfit.any():
             k = int(np.flatnonzero(unfit)[0])
-            name, line = self.source.columns[targets[k]], self.source.line(int(rows[places[k]]))
+            name, line = self.source.columns[targets[k]], self.line(int(rows[places[k]]))
             raise TableError(
                 f"Line {line:,}: the column {name!r} cannot hold the value, because of its type."
             )
@@ -339,7 +353,7 @@ class Review:
 
     def _about(self, rows):
         if len(rows) == 1:
-            return f"line {self.source.line(int(rows[0])):,}"
+            return f"line {self.line(int(rows[0])):,}"
         return counted(len(rows), "record")
 
 

@@ -1,5 +1,6 @@
 """What pages show of a review: plain values, ready for the templates."""
 
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -102,7 +103,7 @@ def some_lines(review: Review, rows: np.ndarray) -> list[Line]:
         text = (source.columns[a], shorten(before, _LONGEST_CELL), shorten(after, _LONGEST_CELL))
         listed.setdefault(row, []).append(text)
     names = review.ids(rows) if review.options["id"] else [""] * len(rows)
-    lines = source.lines(rows).tolist()
+    lines = review.lines(rows).tolist()
     return [
         Line(
             row=row,
@@ -150,10 +151,15 @@ def detail(review: Review, row: int, wanted: Filter, profiles: Profiles, *, whol
     ]
     previous, following, at, n = _around(review, row, wanted)
     return Detail(
-        line, review.records.evidence[place], fields, len(review.source.columns), order, proposed,
-        _neighbours(review, row, columns), [review.source.columns[c] for c in columns],
+        line, _quoted(review.records.evidence[place]), fields, len(review.source.columns), order,
+        proposed, _neighbours(review, row, columns), [review.source.columns[c] for c in columns],
         previous, following, at, n,
     )  # fmt: skip
+
+
+def _quoted(evidence):
+    """Evidence with the marks that people put around a value; the scan writes for terminals."""
+    return re.sub(r"^`(.*)`( never| is rare)", r"“\1”\2", evidence, flags=re.DOTALL)
 
 
 def history(review: Review, page: int) -> tuple[list[dict], int]:
@@ -170,7 +176,7 @@ def _told(review, entry):
     told = {"entry": entry["entry"], "at": entry["at"].replace("T", " ").rstrip("Z"),
             "undone": entry["entry"] in review.standing.undone, "row": None}  # fmt: skip
     if entry["do"] == "note":
-        line = review.source.line(entry["row"])
+        line = review.line(entry["row"])
         return told | {"what": "note", "answer": "note", "row": entry["row"],
                        "why": f"line {line:,}: {shorten(entry['text'], 80)}"}  # fmt: skip
     answers = [group["answer"] for group in entry["groups"]]
@@ -207,10 +213,11 @@ def _evidence(profiles, review, texts, column, origin):
 
 def _neighbours(review, row, columns):
     """The record among those above and below in the file."""
-    rows = np.arange(max(0, row - _NEIGHBOURS), min(review.source.n_rows, row + _NEIGHBOURS + 1))
-    rows = rows[np.isin(rows, review.source.frame_rows)]
+    regular = review.source.frame_rows
+    at = int(np.searchsorted(regular, row))
+    rows = regular[max(0, at - _NEIGHBOURS) : at + _NEIGHBOURS + 1]
     texts = review.source.texts(np.repeat(rows, len(columns)), np.tile(columns, len(rows)))
-    lines, n = review.source.lines(rows).tolist(), len(columns)
+    lines, n = review.lines(rows).tolist(), len(columns)
     shown = [shorten(text, _LONGEST_CELL) for text in texts]
     return [
         {"line": lines[k], "is_it": place == row, "cells": shown[k * n : (k + 1) * n]}
