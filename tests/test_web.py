@@ -82,6 +82,13 @@ def review(bench):
     return bench.review
 
 
+def open_records(review):
+    """Rows that are still to be decided, after a restart."""
+    review._list_decided()
+    rows = review.records.rows
+    return rows[review.standing.answer[rows] == 0].tolist()
+
+
 def decide(browser, row, answer, **more):
     return browser.post(f"/records/{row}", data={"answer": answer, **more})
 
@@ -592,6 +599,17 @@ class TestQuestions:
         inside = sum(100 <= row < 290 for row in accepted.tolist())
         assert inside == 0
         assert len(accepted) > 200
+
+    def test_one_record_of_an_answer_is_taken_out_again(self, asked):
+        browser, review = browser_of(asked), asked.review
+        browser.post("/questions", data={"question": 0, "reading": 0})
+        accepted = review.records.rows[review.standing.answer[review.records.rows] == 1]
+        n_open, row = review.counts().open, int(accepted[5])
+        assert decide(browser, row, "undo").status_code == 200
+        again = open_records(review)
+        assert row not in again
+        assert len(again) == n_open
+        assert len(review.changes().accepted()) == 2 * (len(accepted) - 1)
 
     def test_a_record_with_a_proposal_of_its_own_stays_open_with_both(self, asked):
         review = asked.review

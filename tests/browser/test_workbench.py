@@ -12,10 +12,12 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+import polars as pl
 import pytest
 from serving import Served, serve_scanned
 
-from unpermute.files import read_table
+from unpermute.files import Changes, read_table
+from unpermute.table import TableResult
 from unpermute.web._journal import ANSWERS
 from unpermute.web._review import open_review
 from unpermute.web._workbench import Workbench
@@ -502,3 +504,35 @@ def test_axe_finds_nothing_and_nothing_sticks_out(served, chromium, scheme, widt
         }).length"""
         assert page.locator(".tag").evaluate_all(unreadable) == 0, path
     context.close()
+
+
+def test_a_million_records(context, tmp_path):
+    """The list of a large table; `benchmarks/workbench.py` has the scan and exact times."""
+    n, rng = 1_000_000, np.random.default_rng(0)
+    path = tmp_path / "large.csv"
+    columns = {name: rng.integers(0, 1000, n) for name in "abcde"}
+    pl.DataFrame({"id": np.arange(n), **columns}).write_csv(path)
+    bench = Workbench(read_table, tmp_path)
+    bench.open_now(str(path))
+    rows = np.repeat(np.sort(rng.choice(n, 100_000, replace=False)), 2)
+    targets, sure = np.tile([1, 2], len(rows) // 2), np.repeat(rng.random(len(rows) // 2), 2)
+    nothing = np.full(len(rows), "", dtype=object)
+    moves = Changes(
+        rows, targets, rows, 3 - targets, sure, sure, sure > 0.95, nothing, nothing,
+        names=list(bench.review.source.columns),
+    )  # fmt: skip
+    kinds = [{"column": name, "kind": "number"} for name in bench.review.source.columns]
+    bench.review.take(TableResult(None, None, None, {"judged_columns": kinds}, moves=moves))
+    served, page = Served(bench), context.new_page()
+    page.goto(served.address)
+    page.goto(f"{served.base}/records?state=open&column=a&sort=unsure&page=700")
+    assert len(rows_shown(page)) == 50
+    assert len(page.content()) < 100_000
+    paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+    assert page.evaluate(paint) < 5000  # under 1000 on a machine that does nothing else
+    row = rows_shown(page)[0]
+    page.keyboard.press("j")
+    page.keyboard.press("a")
+    said(page, "accepted")
+    assert answers(served, [row]) == [1]
+    served.stop()

@@ -112,9 +112,8 @@ class Pages:
 
     async def progress(self, request: Request) -> Response:
         """Show how far the work is; cancel it."""
-        job = self._bench.job
-        if request.method == "POST" and job is not None:
-            job.cancel()
+        if request.method == "POST":
+            self._bench.cancel()
         self._bench.settle()
         job = self._bench.job
         if job is None:
@@ -241,8 +240,9 @@ class Pages:
         make = RESULTS.get(request.path_params["what"])
         if make is None:
             return self.not_found(request, None)
-        made = await run_in_threadpool(make, review)
-        # All of it first: a refusal must be a page, not half a file.
+        # What is decided is read here, where nothing else can be decided meanwhile; then all of the
+        # file is made before it is sent, because a refusal must be a page, not half a file.
+        made = make(review)
         body = b"".join(await run_in_threadpool(list, made.pieces))
         disposition = f"attachment; filename*=UTF-8''{quote(made.name)}"
         return Response(body, media_type=made.kind, headers={"content-disposition": disposition})

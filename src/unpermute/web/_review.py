@@ -79,9 +79,8 @@ class Review:
         self.kinds = _kinds_of_some(self.frame)
         self.orders = Orders(list(source.columns))
         self.standing = Standing(source.n_rows, self.orders, journal.entries)
-        scans = [entry["options"] for entry in journal.entries if entry["do"] == "scan"]
-        self.options: dict[str, Any] = {**_DEFAULTS, **(scans[-1] if scans else {})}
-        self.was_scanned = bool(scans)
+        self.options: dict[str, Any] = self._scanned_options() or _DEFAULTS
+        self.was_scanned = self._scanned_options() is not None
         self._result: TableResult | None = None
         self._found: Records | None = None
         self._records: Records | None = None
@@ -126,15 +125,16 @@ class Review:
 
     def take(self, result: TableResult) -> None:
         """Show what a scan found from now on."""
-        if not self.was_scanned or self.options != self._scanned_options():
+        if self.options != self._scanned_options():
             self._add("scan", options=self.options)
         self.was_scanned, self._result = True, result
         self._found = records_of(result.moves.in_file(self.source), self.orders)
         self._list_decided()
 
     def _scanned_options(self):
+        """Options of the last scan, None if there was none."""
         scans = [entry["options"] for entry in self.journal.entries if entry["do"] == "scan"]
-        return {**_DEFAULTS, **scans[-1]} if scans else None
+        return {name: scans[-1].get(name, _DEFAULTS[name]) for name in _DEFAULTS} if scans else None
 
     # Decisions.
 
@@ -191,7 +191,7 @@ class Review:
             raise TableError("The filter finds no records to decide about.")
         words = wanted.words()
         why = f"{counted(len(rows), 'record')}{': ' if words else ''}{words}"
-        self.decide(rows, answer, why=f"{why}")
+        self.decide(rows, answer, why=why)
         return len(rows)
 
     def meant(self, wanted: Filter) -> tuple[np.ndarray, int]:
@@ -303,7 +303,7 @@ class Review:
     def _list_decided(self):
         """List records that were decided about although the scan does not suspect them."""
         if self._found is not None:
-            rows = np.flatnonzero(self.standing.entry > 0)
+            rows = np.flatnonzero(self.standing.order != STAYS)
             self._records = self._found.including(rows, self.standing.order[rows], BY_QUESTION)
 
     def _orders_for(self, rows, answer, order):

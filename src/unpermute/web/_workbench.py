@@ -111,6 +111,16 @@ class Workbench:
         title = f"Looking for shuffled records in {os.path.basename(review.path)}"
         self._begin(Job(title, review.scan))
 
+    def cancel(self) -> None:
+        """Stop what runs in the background."""
+        if self.job is None:
+            return
+        self.job.cancel()
+        # A scan stops at its next step, and nobody has to wait for that: its result is not taken. A
+        # table that is being opened has a journal to close.
+        if self.review is not None:
+            self.job = None
+
     def settle(self) -> None:
         """Take what a finished job has made."""
         job = self.job
