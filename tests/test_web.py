@@ -2,6 +2,7 @@
 
 import asyncio
 import csv
+import gzip
 import io
 import json
 import logging
@@ -11,11 +12,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from starlette.testclient import TestClient
 
 from reviewed_tables import NAMES, as_csv, patients
-from unpermute.files import read_table
+from unpermute.files import plan_moves, read_table, repaired_as
 from unpermute.table import scan
 from unpermute.web._app import Pages, make_app
 from unpermute.web._journal import journal_path
@@ -80,6 +82,21 @@ def browser(bench):
 @pytest.fixture
 def review(bench):
     return bench.review
+
+
+def write_as(path, content):
+    """Write a CSV in another format, by the extension; Parquet with numbers for numbers."""
+    frame = pl.read_csv(content, infer_schema_length=0)
+    if path.suffix == ".parquet":
+        frame.with_columns(pl.col("height", "weight").cast(pl.Float64, strict=False)).write_parquet(
+            path
+        )
+    elif path.suffix == ".xlsx":
+        frame.write_excel(path)
+    elif path.suffix == ".gz":
+        path.write_bytes(gzip.compress(content))
+    else:
+        frame.write_ndjson(path)
 
 
 def open_records(review):
@@ -400,6 +417,22 @@ class TestResults:
         repaired = decided.get("/results/table").content
         assert output.read_bytes() == repaired
         assert repaired != table.read_bytes()
+
+    @pytest.mark.parametrize("suffix", [".parquet", ".xlsx", ".jsonl", ".csv.gz"])
+    def test_so_is_that_of_every_format(self, found, tmp_path, suffix):
+        path, output = tmp_path / f"table{suffix}", tmp_path / f"applied{suffix}"
+        write_as(path, as_csv(DAMAGED))
+        bench = Workbench(read_table, tmp_path)
+        bench.open_now(str(path))
+        bench.review.take(found)
+        bench.review.decide(bench.review.records.rows[::2], "accept")
+        browser, changes = browser_of(bench), tmp_path / "changes.csv"
+        changes.write_bytes(browser.get("/results/changes").content)
+        plan = plan_moves(read_table(str(path)), read_table(str(changes)))
+        pieces = repaired_as(str(output), read_table(str(path)), plan)
+        assert browser.get("/results/table").content == b"".join(pieces)
+        assert len(plan) > 20
+        bench.close()
 
     def test_accepted_repairs_are_made_and_no_others(self, decided, review):
         repaired = list(csv.reader(io.StringIO(decided.get("/results/table").text)))[1:]
