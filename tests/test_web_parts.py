@@ -206,7 +206,7 @@ def _state(standing):
     )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(_actions)
 def test_entry_by_entry_is_the_same_as_all_at_once(actions):
     entries, orders = _entries(actions), Orders(["a", "b"])
@@ -216,7 +216,7 @@ def test_entry_by_entry_is_the_same_as_all_at_once(actions):
     assert _state(one_by_one) == _state(Standing(10, orders, entries))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(_actions, st.randoms(use_true_random=False))
 def test_undoing_everything_in_any_order_leaves_nothing(actions, random):
     entries, orders = _entries(actions), Orders(["a", "b"])
@@ -230,7 +230,7 @@ def test_undoing_everything_in_any_order_leaves_nothing(actions, random):
     assert standing.notes == {}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(_actions, st.integers(0, 99))
 def test_undoing_one_is_as_if_it_had_never_been(actions, which):
     entries, orders = _entries(actions), Orders(["a", "b"])

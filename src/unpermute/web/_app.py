@@ -62,7 +62,7 @@ def make_app(bench: Workbench, *, port: int, token: str) -> Guard:
         Route("/results/{what}", pages.download),
         Route("/static/{name}", pages.static),
     ]
-    handlers = {TableError: pages.refused, 404: pages.not_found, 405: pages.not_found}
+    handlers = {ValueError: pages.refused, 404: pages.not_found, 405: pages.not_found}
     return Guard(Starlette(routes=routes, exception_handlers=handlers), port=port, token=token)
 
 
@@ -239,7 +239,7 @@ class Pages:
         review.journal.refuse_changed_table()
         make = RESULTS.get(request.path_params["what"])
         if make is None:
-            return self.not_found(request, None)
+            return await self.not_found(request, None)
         # What is decided is read here, where nothing else can be decided meanwhile; then all of the
         # file is made before it is sent, because a refusal must be a page, not half a file.
         made = make(review)
@@ -253,17 +253,17 @@ class Pages:
         if name == "report.css":
             return Response(style_sheet(), media_type="text/css")
         if name not in _STATIC:
-            return self.not_found(request, None)
+            return await self.not_found(request, None)
         content = (files("unpermute.web") / "static" / name).read_bytes()
         return Response(content, media_type=_STATIC[name])
 
-    def refused(self, request: Request, error: Exception) -> Response:
+    async def refused(self, request: Request, error: Exception) -> Response:
         """Say in a sentence why something was not done."""
         return self._page(
             "refused.html.j2", sentence=str(error), back=self._bench.where, status=409
         )
 
-    def not_found(self, request: Request, error: Exception | None) -> Response:
+    async def not_found(self, request: Request, error: Exception | None) -> Response:
         """Say that there is no such page."""
         return self._page(
             "refused.html.j2", sentence="There is no such page.", back="/", status=404

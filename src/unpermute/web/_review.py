@@ -121,6 +121,7 @@ class Review:
     def scan(self) -> TableResult:
         """Find suspicious records; takes its time."""
         chosen = {**self.options, "kinds": self.options["kinds"] or None}
+        self.lines([])  # found now, so that the list does not wait for it
         return scan(self.source.frame, **chosen, n_jobs=self._n_jobs)
 
     def take(self, result: TableResult) -> None:
