@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench fuzz test-versions
+.PHONY: help demo test test-browser lint bench fuzz test-versions
 # The targets share one environment: pip must not run twice in it at once.
 .NOTPARALLEL:
 
@@ -18,6 +18,10 @@ demo: $(VENV)/.cli  ## damage a real table, repair it before your eyes
 
 test: $(VENV)/.cli,test  ## run the tests and the examples in the docstrings
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8
+
+test-browser: $(VENV)/.browser  ## drive the workbench in Chromium, which is installed where that is allowed
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && apt-get -qq update && apt-get -qq install -y chromium; } || true
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 0 tests/browser
 
 lint: $(VENV)/.lint  ## check style, types and spelling
 	@if git rev-parse --git-dir >/dev/null 2>&1; \

@@ -33,6 +33,7 @@ LAYERS = [
     {"table"},
     {"report"},
     {"experiments"},
+    {"web"},
     {"cli"},
     {"__main__"},
 ]

@@ -251,6 +251,39 @@ def apply(
 
 @app.command()
 @with_options
+def review(
+    reading: Reading,
+    table: Annotated[
+        str | None,
+        typer.Argument(metavar="[TABLE]", help="The table; none: drop one on the page."),
+    ] = None,
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port; 0: any that is free.")
+    ] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", metavar="", help="Only print the address.")
+    ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(metavar="N", callback=refuse_zero, help="Threads of a scan; -1: all cores."),
+    ] = None,
+) -> None:
+    """Decide about every proposed repair in the browser, on this machine alone.
+
+    Decisions are kept in TABLE.unpermute-review; the same command continues where you stopped.
+
+    Examples:
+
+        unpermute review patients.csv
+        unpermute review export.csv --delimiter tab --no-browser
+
+    Ends with Ctrl-C; exits with 2 for bad input.
+    """
+    _tables().run_review(table, reading, port=port, browser=not no_browser, jobs=jobs)
+
+
+@app.command()
+@with_options
 def audit(
     table: TablePath,
     columns: Annotated[

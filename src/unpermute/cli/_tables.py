@@ -4,6 +4,7 @@ import io
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from itertools import chain
 from typing import Any
 
@@ -37,7 +38,7 @@ from unpermute.files import (
     written_changes,
 )
 
-__all__ = ["Outputs", "run_apply", "run_audit", "run_scan_or_repair"]
+__all__ = ["Outputs", "run_apply", "run_audit", "run_review", "run_scan_or_repair"]
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,28 @@ def run_apply(
             print(as_json("apply", table, None, written=outputs.paths(), **numbers))
         else:
             Screen(stderr=outputs.use_stdout).applied(moves, table, output, undo=undo)
+
+
+def run_review(
+    table: str | None, reading: Reading, *, port: int, browser: bool, jobs: int | None
+) -> None:
+    """Open the workbench in the browser."""
+    with one_sentence():
+        missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
+        if missing:
+            raise TableError(f'The workbench needs {missing[0]}: pip install "unpermute[web]"')
+        if table == "-":
+            raise TableError("The workbench needs a file: its journal lies beside the table.")
+        from unpermute.web import serve
+
+        serve(
+            table,
+            open_table=lambda path: (_open if path == table else _open_beside)(path, reading),
+            say=lambda address: print(f"Open {address}\nEnd with Ctrl-C.", flush=True),
+            port=port,
+            browser=browser,
+            n_jobs=jobs,
+        )
 
 
 def run_audit(

@@ -13,6 +13,7 @@ from unpermute.records._causes import (
 from unpermute.records._cells import Cells, number_cells
 from unpermute.records._dependence import Dependence
 from unpermute.records._divided import Division
+from unpermute.records._exchanges import find_exchanges
 from unpermute.records._explain import explain
 from unpermute.records._joint import JointModel, Score
 from unpermute.records._model import RecordModel
@@ -42,6 +43,7 @@ __all__ = [
     "Score",
     "describe_columns",
     "explain",
+    "find_exchanges",
     "fit_smooth",
     "learn_records",
     "name_causes",

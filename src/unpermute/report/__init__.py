@@ -1,5 +1,21 @@
-"""Results of tables as one self-contained HTML page: numbers, then SVG, then the template."""
+"""Results of tables as one self-contained HTML page: numbers, then SVG, then the template.
 
-from unpermute.report._render import render_report
+The style sheet, shapes and words of numbers are public for other pages of the same family.
+"""
 
-__all__ = ["render_report"]
+from unpermute.report._findings import share_text, shorten, sure_text
+from unpermute.report._render import render_report, style_sheet
+from unpermute.report._svg import circle, line, path, picture, rectangles
+
+__all__ = [
+    "circle",
+    "line",
+    "path",
+    "picture",
+    "rectangles",
+    "render_report",
+    "share_text",
+    "shorten",
+    "style_sheet",
+    "sure_text",
+]

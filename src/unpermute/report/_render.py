@@ -15,7 +15,7 @@ from unpermute.report._findings import open_result, share_text, shorten
 from unpermute.report._heatmap import busiest_columns, count_moved, draw_heat_map
 from unpermute.report._projection import draw_panel, project
 
-__all__ = ["render_report"]
+__all__ = ["render_report", "style_sheet"]
 
 _MOST_NOTES = 20
 # Characters of a list of columns.
@@ -96,6 +96,11 @@ def render_report(
         is_command=bool(settings.get("command")),
         steps=next_steps(summary, settings, answers),
     )  # fmt: skip
+
+
+def style_sheet() -> str:
+    """Return the style sheet of the page."""
+    return (files("unpermute.report") / "templates" / "report.css").read_text(encoding="utf-8")
 
 
 def _environment():

@@ -5,6 +5,7 @@ from unpermute.table._model import TableModel
 from unpermute.table._ragged import MendedLine, mend_lines
 from unpermute.table._repair import learn, repair, scan
 from unpermute.table._result import TableResult
+from unpermute.table._reviewed import exchanged_rows, reviewed
 
 __all__ = [
     "AuditResult",
@@ -12,8 +13,10 @@ __all__ = [
     "TableModel",
     "TableResult",
     "audit",
+    "exchanged_rows",
     "learn",
     "mend_lines",
     "repair",
+    "reviewed",
     "scan",
 ]
