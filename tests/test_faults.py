@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -393,7 +394,7 @@ def no_place(monkeypatch, tmp_path):
     """Neither the sources nor the home can be written to."""
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setattr(_kernel_cache, "_is_writable", lambda folder: False)
-    monkeypatch.setattr(_kernel_cache.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setattr(sys.modules["numba"].config, "CACHE_DIR", "")
     return tmp_path
 

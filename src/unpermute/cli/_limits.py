@@ -8,7 +8,6 @@ started the command hears one sentence instead of a core dump.
 import contextlib
 import os
 import sys
-import tempfile
 from collections.abc import Callable
 
 from unpermute.cli._signals import handle_signals, hold_signals, ignore_signals
@@ -30,6 +29,8 @@ def memory_limit() -> int | None:
 
 def run_under(limit: int, work: Callable[[], None]) -> int:
     """Do the work in a child process; return the exit code, with a sentence if memory ran out."""
+    import tempfile
+
     with tempfile.TemporaryFile() as ended, tempfile.TemporaryFile() as said:
         hold_signals(True)
         child = os.fork()

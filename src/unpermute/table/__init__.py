@@ -1,10 +1,15 @@
 """Data frames: find and repair shuffled records and columns, and audit shuffled releases."""
 
-from unpermute.table._audit import AuditResult, audit
-from unpermute.table._model import TableModel
-from unpermute.table._ragged import MendedLine, mend_lines
-from unpermute.table._repair import learn, repair, scan
-from unpermute.table._result import TableResult
+from typing import TYPE_CHECKING
+
+from unpermute._lazy import lazily
+
+if TYPE_CHECKING:
+    from unpermute.table._audit import AuditResult, audit
+    from unpermute.table._model import TableModel
+    from unpermute.table._ragged import MendedLine, mend_lines
+    from unpermute.table._repair import learn, repair, scan
+    from unpermute.table._result import TableResult
 
 __all__ = [
     "AuditResult",
@@ -17,3 +22,19 @@ __all__ = [
     "repair",
     "scan",
 ]
+
+# An audit and ragged lines need more of scikit-learn than a scan of records.
+__getattr__ = lazily(
+    __name__,
+    {
+        "AuditResult": "_audit",
+        "MendedLine": "_ragged",
+        "TableModel": "_model",
+        "TableResult": "_result",
+        "audit": "_audit",
+        "learn": "_repair",
+        "mend_lines": "_ragged",
+        "repair": "_repair",
+        "scan": "_repair",
+    },
+)
