@@ -410,6 +410,13 @@ def _part_replaced(raw, content):
     return sink.getvalue()
 
 
-def test_a_sheet_that_is_not_there_is_named(workbook):
-    with pytest.raises(TableError, match="no sheet 'x'; its sheets are 'notes', 'data'"):
-        read_table(str(workbook), sheet="x")
+@pytest.mark.parametrize("sheet", ["x", "0", "3", "0000000015", "9" * 30, "²"])
+def test_a_sheet_that_is_not_there_is_named(workbook, sheet):
+    with pytest.raises(TableError, match=f"no sheet '{sheet}'; its sheets are 'notes', 'data'"):
+        read_table(str(workbook), sheet=sheet)
+
+
+def test_an_empty_sheet_says_where_the_table_may_be(workbook):
+    result = CliRunner().invoke(app, ["scan", str(workbook)])
+    assert result.exit_code == 2
+    assert "--sheet chooses: 'data'" in result.stderr
