@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser lint bench fuzz test-versions
+.PHONY: help demo test test-browser lint bench bench-gate fuzz test-versions
 # The targets share one environment: pip must not run twice in it at once.
 .NOTPARALLEL:
 
@@ -41,6 +41,9 @@ bench: $(VENV)/.cli,bench  ## print the benchmark tables (benchmarks/ has longer
 	@$(BIN)/python benchmarks/recovery.py --quick
 	@$(BIN)/python benchmarks/scale.py
 	@$(BIN)/python benchmarks/peers.py --quick
+
+bench-gate: $(VENV)/.cli,test  ## fail if a workload became much slower than recorded (RECORD=1 records better ones)
+	@OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python benchmarks/gate.py $(if $(RECORD),--record)
 
 # The stamp .venv/.a,b says that the extras a and b are installed; it is renewed when their list is.
 $(VENV)/.%: pyproject.toml | $(BIN)/python

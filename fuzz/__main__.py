@@ -7,6 +7,7 @@ fail are written to ``fuzz-failures/``; once mended, they belong to ``tests/corp
 
 import argparse
 import os
+import resource
 import sys
 import time
 import traceback
@@ -53,6 +54,12 @@ def run_cases(kind, seed, numbers):
     return counts, failures
 
 
+def _cpu_seconds():
+    """Return the CPU time of the processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def main():
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
@@ -64,7 +71,7 @@ def main():
     print(f"seed {options.seed}", flush=True)
     n_failed = 0
     for kind in [options.kind] if options.kind else KINDS:
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), _cpu_seconds()
         n_cases = max(int(KINDS[kind][1] * options.share), 1)
         numbers = range(n_cases) if options.case is None else [options.case]
         counts, failures = {}, []
@@ -75,8 +82,9 @@ def main():
                 for outcome, n in found.items():
                     counts[outcome] = counts.get(outcome, 0) + n
         said = ", ".join(f"{n:,} {outcome}" for outcome, n in sorted(counts.items()))
-        seconds = time.perf_counter() - start
-        print(f"{kind}: {said}; {len(failures)} failed; {seconds:.0f} s", flush=True)
+        seconds, cpu = time.perf_counter() - start, _cpu_seconds() - cpu
+        times = f"{seconds:.0f} s, {cpu:.0f} s of CPU time"
+        print(f"{kind}: {said}; {len(failures)} failed; {times}", flush=True)
         for failure in failures[:5]:
             print(failure, flush=True)
         n_failed += len(failures)

@@ -121,7 +121,7 @@ def content(raw, suffix):
         try:
             with zipfile.ZipFile(io.BytesIO(raw)) as file:
                 return {name: file.read(name) for name in file.namelist()}
-        except zipfile.BadZipFile:  # in a part that is not read; the file is as it was
+        except Exception:  # damaged in a part that is not read; the file is as it was
             return raw
     from unpermute.files._compressed import compression_of, decompressed
 

@@ -1,9 +1,10 @@
 """Runs that are interrupted, ended or killed at a random time."""
 
+import contextlib
 import os
 import signal
+import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 from mutations import rng_of
@@ -16,10 +17,17 @@ def check(seed, number):
     rng = rng_of(seed, 6, number)
     _, seconds = expected()
     sent = SIGNALS[number % 3]
-    with tempfile.TemporaryDirectory() as name:
-        process = start(Path(name))
-        wait_until_it_listens(process)
-        time.sleep(rng.uniform(0, seconds))
-        os.kill(process.pid, sent)
-        code = check_end(process, Path(name), sent)
-    return "finished" if code == 0 else "stopped"
+    at = rng.uniform(0, seconds)
+    while True:
+        with tempfile.TemporaryDirectory() as name:
+            process = start(Path(name))
+            wait_until_it_listens(process)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(at)
+            alive = process.poll() is None
+            if alive:
+                os.kill(process.pid, sent)
+            code = check_end(process, Path(name), sent)
+        if alive:
+            return "finished" if code == 0 else "stopped"
+        at /= 2  # it had ended before

@@ -1,11 +1,13 @@
 """The command: help, version, progress, and what it says to bad usage."""
 
+import io
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 from rich.console import Console
 from rich.progress import Progress
@@ -91,6 +93,14 @@ def test_missing_extras_are_named_with_the_remedy(monkeypatch, capsys):
     assert capsys.readouterr().err == (
         'The command needs typer and rich: pip install "unpermute[cli]"\n'
     )
+
+
+def test_compiling_has_a_bar_of_its_own():
+    progress = Progress(console=Console(file=io.StringIO()))
+    with _progress_bars._compiling(progress):
+        numba.njit(lambda x: x + 1)(1)
+    [task] = progress.tasks
+    assert (task.description, task.completed, task.total) == ("Compile, once", 1, 1)
 
 
 def test_bars_follow_unknown_stages_and_repeated_rounds():

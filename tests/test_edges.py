@@ -11,6 +11,7 @@ from unpermute.baselines import MRUC, UPCA, LowRankRepresentation, RobustKernelP
 from unpermute.datasets import make_permuted_subspaces
 from unpermute.detect import SelfRepresentationDetector
 from unpermute.numerics.units import in_unit, restored, unit_of
+from unpermute.pmsdr._distances import distances_as_they_stand
 from unpermute.recover import RECOVERERS, recover_vectors
 
 # Powers of two, by which multiplying rounds nothing; and numbers that are none.
@@ -155,3 +156,10 @@ def test_values_that_stay_are_not_rounded():
     unit = unit_of(X)
     scaled = in_unit(X, unit)
     np.testing.assert_array_equal(restored(X, scaled, scaled.copy(), unit), X)
+
+
+def test_a_subspace_of_everything_is_at_no_distance():
+    """Its residuals have no degrees of freedom left: 0 / 0, or worse 1e-17 / 0."""
+    X = np.array([[1.0, 2.0], [0.3, 0.3]])
+    distances = distances_as_they_stand(X, [np.eye(2), np.eye(2)[:, :1]], [np.zeros(2)] * 2)
+    np.testing.assert_allclose(distances, [[0, 2], [0, 0.3]], atol=1e-12)

@@ -167,6 +167,9 @@ def test_what_was_assumed_is_said(tmp_path):
     said = _repaired(tmp_path, "german.csv")[4].stdout
     assert "Fields are separated by semicolons." in said
     assert "Read as decimal commas: price, share, weight." in said
+    said = _run("scan", *_flat(_write(tmp_path, "money.csv")), "--json").stdout
+    signs = [note for note in json.loads(said)["assumed"] if "money" in note or "cent" in note]
+    assert signs == ["Read as money: price.", "Read as per cent: share."]
     said = _run("scan", *_flat(_write(tmp_path, "preamble.csv")), "--json").stdout
     [note] = json.loads(said)["assumed"]
     assert note.startswith("The header is taken to be line 4")
@@ -273,6 +276,11 @@ def test_the_output_is_compressed_as_the_input_is(tmp_path):
     result = CliRunner().invoke(app, ["repair", str(path), "-o", str(tmp_path / "out.csv")])
     assert result.exit_code == 2
     assert "let it end in .csv.gz" in result.stderr
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n3,4\n")
+    words = ["repair", str(tmp_path / "t.csv"), "-o", str(tmp_path / "out.csv.gz")]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 2
+    assert "would not be compressed" in result.stderr
 
 
 # JSON
@@ -410,6 +418,13 @@ def _part_replaced(raw, content):
     return sink.getvalue()
 
 
-def test_a_sheet_that_is_not_there_is_named(workbook):
-    with pytest.raises(TableError, match="no sheet 'x'; its sheets are 'notes', 'data'"):
-        read_table(str(workbook), sheet="x")
+@pytest.mark.parametrize("sheet", ["x", "0", "3", "0000000015", "9" * 30, "²"])
+def test_a_sheet_that_is_not_there_is_named(workbook, sheet):
+    with pytest.raises(TableError, match=f"no sheet '{sheet}'; its sheets are 'notes', 'data'"):
+        read_table(str(workbook), sheet=sheet)
+
+
+def test_an_empty_sheet_says_where_the_table_may_be(workbook):
+    result = CliRunner().invoke(app, ["scan", str(workbook)])
+    assert result.exit_code == 2
+    assert "--sheet chooses: 'data'" in result.stderr

@@ -85,6 +85,19 @@ def test_broken_lines_are_mended_and_undone(tmp_path):
     assert again.read_bytes() == output.read_bytes()
 
 
+def test_the_column_that_names_records_takes_no_part_of_another(tmp_path):
+    """It is not judged with the others, and was joined with anything at no cost."""
+    text = _broken(0)[0].splitlines()
+    records = [line for line in text[1:] if line.count(",") == text[0].count(",")]
+    name = records[20].split(",")[1]
+    records[20] = records[20].replace(name, f"{name}, the northern", 1)
+    lines = [f"c{k:04},{line}" for k, line in enumerate(records)]
+    table = tmp_path / "t.csv"
+    table.write_text("\n".join(["key," + text[0], *lines]) + "\n")
+    [line] = json.loads(_run("scan", table, "--id", "key", "--json"))["ragged_lines"]
+    assert line["column"] == NAMES[1]
+
+
 def test_people_are_told(tmp_path):
     table = tmp_path / "t.csv"
     text, _, hopeless = _broken(1, n=300)

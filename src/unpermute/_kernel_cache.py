@@ -4,37 +4,41 @@ Without a place numba refuses `@njit(cache=True)` at import. A folder of the use
 temporary files is the second best place; with no place at all kernels are compiled in every run.
 """
 
-import logging
 import os
 import stat
 import sys
-import tempfile
-from pathlib import Path
 
 __all__ = ["ensure_kernel_cache"]
 
-logger = logging.getLogger("unpermute")
-
 
 def ensure_kernel_cache() -> None:
-    """Name a place for compiled kernels if numba would find none; nothing is imported for it."""
-    if os.environ.get("NUMBA_CACHE_DIR") or _is_writable(Path(__file__).parent):
+    """Name a place for compiled kernels if numba would find none.
+
+    Usually it finds one: what is needed otherwise is imported only then, because whoever imports
+    the package, and whoever asks the command for help, waits for this.
+    """
+    if os.environ.get("NUMBA_CACHE_DIR") or _is_writable(os.path.dirname(__file__)):
         return
     if _is_writable(_user_cache()):
         return
-    folder = _private_folder(Path(tempfile.gettempdir()) / f"unpermute-kernels-{_user()}")
+    import logging
+    import tempfile
+
+    logger = logging.getLogger("unpermute")
+    folder = _private_folder(os.path.join(tempfile.gettempdir(), f"unpermute-kernels-{_user()}"))
     if folder is None:
         logger.warning("No folder for compiled kernels is writable: they are compiled every time.")
         _compile_every_time()
         return
     logger.info("Compiled kernels are kept in %s.", folder)
-    os.environ["NUMBA_CACHE_DIR"] = str(folder)
+    os.environ["NUMBA_CACHE_DIR"] = folder
     if "numba" in sys.modules:  # which has read its settings already
-        sys.modules["numba"].config.CACHE_DIR = str(folder)
+        sys.modules["numba"].config.CACHE_DIR = folder
 
 
 def _user_cache():
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    home = os.path.join(os.path.expanduser("~"), ".cache")
+    return os.environ.get("XDG_CACHE_HOME") or home
 
 
 def _user():
@@ -43,17 +47,21 @@ def _user():
 
 def _is_writable(folder):
     """Return whether files can be made in a folder, or in the first one above it that exists."""
-    for place in (folder, *folder.parents):
-        if place.exists():
-            return os.access(place, os.W_OK | os.X_OK)
-    return False
+    place = os.path.abspath(folder)
+    while not os.path.exists(place) and place != os.path.dirname(place):
+        place = os.path.dirname(place)
+    return os.access(place, os.W_OK | os.X_OK)
 
 
 def _private_folder(folder):
     """Return a folder nobody else can write to: kernels of others would be run as our own."""
+    import contextlib
+    import tempfile
+
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        status = folder.lstat()
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, mode=0o700)
+        status = os.lstat(folder)
         mine = not hasattr(os, "getuid") or status.st_uid == os.getuid()
         closed = stat.S_ISDIR(status.st_mode) and not (os.name == "posix" and status.st_mode & 0o77)
         with tempfile.TemporaryFile(dir=folder):

@@ -7,17 +7,18 @@ Nothing here imports numpy, scikit-learn or numba before a command needs them, s
 import atexit
 import contextlib
 import os
-import signal
 import sys
 from importlib.util import find_spec
 
 from unpermute.cli._limits import memory_limit, run_under
+from unpermute.cli._signals import end_on_signals, ignore_signals
 
 __all__ = ["main"]
 
 
 def main() -> None:
     """Run the command; say in one sentence what is missing if its extras are not installed."""
+    end_on_signals()
     _keep_closed_streams_closed()
     if sys.stdout is None:
         _stop("unpermute cannot write its output: standard output is closed.")
@@ -27,8 +28,6 @@ def main() -> None:
     # What a terminal cannot show is printed as an escape, not as a traceback.
     with contextlib.suppress(AttributeError):
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    # As an interrupt does, so that files written aside are removed.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     limit = memory_limit()
     try:
         if limit is None:
@@ -39,13 +38,7 @@ def main() -> None:
             sys.exit(run_under(limit, _run))
     finally:
         # Registered last, so called first when the interpreter ends.
-        atexit.register(_end_in_peace)
-
-
-def _end_in_peace() -> None:
-    """Ignore signals once the work is done: the exit code says how it ended."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+        atexit.register(ignore_signals)
 
 
 def _run() -> None:

@@ -5,11 +5,12 @@ fail in their own ways. Where a limit is set, the work is done in a child proces
 started the command hears one sentence instead of a core dump.
 """
 
+import contextlib
 import os
-import signal
 import sys
-import tempfile
 from collections.abc import Callable
+
+from unpermute.cli._signals import handle_signals, hold_signals, ignore_signals
 
 __all__ = ["memory_limit", "run_under"]
 
@@ -28,18 +29,22 @@ def memory_limit() -> int | None:
 
 def run_under(limit: int, work: Callable[[], None]) -> int:
     """Do the work in a child process; return the exit code, with a sentence if memory ran out."""
+    import tempfile
+
     with tempfile.TemporaryFile() as ended, tempfile.TemporaryFile() as said:
+        hold_signals(True)
         child = os.fork()
         if child == 0:
+            hold_signals(False)
             # Libraries print their last words; people read them only if the work came to its end.
             os.dup2(said.fileno(), 2)
             _exit_after(work, ended)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda number, _: os.kill(child, number))
+        received = _pass_signals_on(child)
         os.waitpid(child, 0)
+        ignore_signals()
         ended.seek(0)
         said.seek(0)
-        code = int(ended.read() or _BUG)
+        code = int(ended.read() or (128 + received[0] if received else _BUG))
         if code != _BUG:
             sys.stderr.write(said.read().decode(errors="replace"))
             return code
@@ -48,6 +53,20 @@ def run_under(limit: int, work: Callable[[], None]) -> int:
         file=sys.stderr,
     )
     return 2
+
+
+def _pass_signals_on(child):
+    """Send the signals that arrive here to a child; return a list that they are added to."""
+    received = []
+
+    def pass_on(number, _frame):
+        received.append(number)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, number)
+
+    handle_signals(pass_on)
+    hold_signals(False)
+    return received
 
 
 def _exit_after(work, ended):

@@ -51,7 +51,31 @@ def draw_progress(*, time_left: bool = False) -> Iterator[None]:
     if time_left:
         columns += [TextColumn("left"), TimeRemainingColumn()]
     progress = Progress(*columns, console=console)
-    with progress, on_progress(_bars(progress)):
+    with progress, on_progress(_bars(progress)), _compiling(progress):
+        yield
+
+
+@contextmanager
+def _compiling(progress: Progress) -> Iterator[None]:
+    """Draw a bar while kernels are compiled, as happens in the first run after installation."""
+    from numba.core import event
+
+    class Bar(event.Listener):
+        bar_id: BarID | None = None
+        depth = 0
+
+        def on_start(self, event):
+            self.depth += 1
+            if self.bar_id is None:
+                self.bar_id = progress.add_task("Compile, once", total=None)
+            progress.update(self.bar_id, total=None)
+
+        def on_end(self, event):
+            self.depth -= 1
+            if self.depth == 0 and self.bar_id is not None:
+                progress.update(self.bar_id, completed=1, total=1)
+
+    with event.install_listener("numba:compile", Bar()):
         yield
 
 
@@ -65,8 +89,8 @@ class _Bar:
 
 def _bars(progress: Progress) -> Callable[[str, int, int], None]:
     bars: dict[str, _Bar] = {}
-    # Until the first report, so that the screen is not empty while kernels compile.
-    waiting = progress.add_task("Get ready (compiles once)", total=None)
+    # Until the first report, so that the screen is not empty.
+    waiting = progress.add_task("Get ready", total=None)
 
     def draw(stage: str, done: int, total: int) -> None:
         if not bars:

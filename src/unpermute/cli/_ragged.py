@@ -61,12 +61,12 @@ class Ragged:
 
 def mend(source: SourceTable, result, learning: Learning) -> list[Ragged]:
     """Judge the lines of a table that are not regular by what was learned from the others."""
-    from unpermute.table import mend_lines
-
     lines = source.ragged_lines()
     # A column of such a name could not be told from an edit in a list of changes.
     if not lines or result.model is None or {JOIN, INSERT} & set(source.columns):
         return [Ragged(line, None, 0.0, False) for line in lines]
+    from unpermute.table import mend_lines
+
     order = np.random.default_rng(learning.seed).permutation(len(source.frame_rows))
     n_trials = min(_TRIALS, len(order) // 3)
     mended = mend_lines(

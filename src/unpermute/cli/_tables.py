@@ -274,7 +274,8 @@ def _open(path: str, reading: Reading) -> SourceTable:
     n_rows = len(source.frame_rows)
     if n_rows < 2:
         found = "no rows" if n_rows == 0 else "one row"
-        raise TableError(f"{source.name} has {found}; a table needs several.")
+        sentence = f"{source.name} has {found}; a table needs several."
+        raise TableError(" ".join([sentence, *source.notes]))
     return source
 
 

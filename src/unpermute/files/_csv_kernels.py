@@ -41,8 +41,7 @@ def find_records(data, begin, delimiter):
     position = begin
     while position < len(data):
         if n_records == len(starts):
-            starts = np.append(starts, np.empty_like(starts))
-            n_fields = np.append(n_fields, np.empty_like(n_fields))
+            starts, n_fields = _twice_as_long(starts), _twice_as_long(n_fields)
         starts[n_records] = position
         if _is_line_end(data[position]):
             position = _after_line_end(data, position)
@@ -136,7 +135,8 @@ def write_plain(data, record_starts, delimiter, n_columns, between, after, style
         How many bytes were written.
     """
     decimal, thousands = style
-    filled = 0
+    # Not 0: what it calls would be compiled for this constant, and again for other numbers.
+    filled = np.int64(0)
     for start in record_starts:
         position = start
         for column in range(n_columns):
@@ -151,6 +151,14 @@ def write_plain(data, record_starts, delimiter, n_columns, between, after, style
             filled += 1
             position = stop + 1
     return filled
+
+
+@njit(cache=True, nogil=True)
+def _twice_as_long(values):
+    longer = np.empty(2 * len(values), dtype=values.dtype)
+    for i in range(len(values)):
+        longer[i] = values[i]
+    return longer
 
 
 @njit(cache=True, nogil=True)

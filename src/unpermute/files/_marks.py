@@ -5,7 +5,7 @@ column is read as most of its telling cells ask for, and a column without any as
 Signs of money and per cent stay: they say something about the column a cell belongs to.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
@@ -14,7 +14,8 @@ from unpermute.files._source import few
 
 __all__ = ["Marks", "find_marks"]
 
-_SIGN = r"(?:%|[$€£¥]|EUR|USD|GBP|CHF)"
+_SIGNS = {"money": r"(?:[$€£¥]|EUR|USD|GBP|CHF)", "per cent": "%"}
+_SIGN = rf"(?:{'|'.join(_SIGNS.values())})"
 _BEFORE, _AFTER = rf"^[+-]?(?:{_SIGN}[ \u00a0]?)?[+-]?", rf"(?:[ \u00a0]?{_SIGN})?$"
 _GAP = r"['\u2019 \u00a0\u202f]"
 
@@ -59,10 +60,13 @@ class Marks:
         What the cells of a column show; None if they show nothing.
     usual : str
         What the others are read with.
+    signed : dict of str to list of str
+        Columns of which many cells have a sign of money or per cent, by what they are called.
     """
 
     own: dict[str, str | None]
     usual: str
+    signed: dict[str, list[str]] = field(default_factory=dict)
 
     def plain(self, frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
         """Return a frame of texts with a point in every number and nothing between thousands.
@@ -81,6 +85,7 @@ class Marks:
         notes = [f"Read as decimal commas: {few(named[','])}."] if named[","] else []
         if named["."]:
             notes.append(f"Read as numbers with separated thousands: {few(named['.'])}.")
+        notes += [f"Read as {what}: {few(names)}." for what, names in self.signed.items() if names]
         return frame.with_columns(changed), notes
 
     def _alike(self, columns):
@@ -104,16 +109,24 @@ def find_marks(frame: pl.DataFrame) -> Marks:
     >>> plain["price"].to_list(), notes
     (['1234.50', '3.20'], ['Read as decimal commas: price.'])
     """
-    own = _decimal_marks(frame)
-    return Marks(own, "," if set(own.values()) - {None} == {","} else ".")
+    rows = np.unique(np.linspace(0, frame.height - 1, _LOOKED_AT).astype(np.int64))
+    sample = frame[rows] if frame.height > _LOOKED_AT else frame
+    own = _decimal_marks(sample)
+    usual = "," if set(own.values()) - {None} == {","} else "."
+    return Marks(own, usual, {what: _signed(sample, sign) for what, sign in _SIGNS.items()})
 
 
 def _decimal_marks(frame):
     """Return the decimal mark that the cells of each column show, None if they do not."""
-    rows = np.unique(np.linspace(0, frame.height - 1, _LOOKED_AT).astype(np.int64))
-    sample = frame[rows] if frame.height > _LOOKED_AT else frame
-    comma, point = (_n_matching(sample, _SHOWS[mark]) for mark in ",.")
+    comma, point = (_n_matching(frame, _SHOWS[mark]) for mark in ",.")
     return {name: _clearer_mark(comma[name], point[name]) for name in frame.columns}
+
+
+def _signed(frame, sign):
+    """Return the columns of which many cells are numbers with a sign before or behind."""
+    number = r"[+-]?\d[\d.,'\u2019 \u00a0\u202f]*"
+    n_signed = _n_matching(frame, rf"^[+-]?{sign}[ \u00a0]?{number}$|^{number}{sign}$")
+    return [name for name, n in n_signed.items() if n > _TELLING * frame[name].count()]
 
 
 def _clearer_mark(n_comma, n_point):

@@ -189,9 +189,8 @@ def check_output_format(path: str, source: str, format: str) -> None:
         )
     given = split_suffix(source)[2]
     if source != "-" and path != "-" and suffix in _EXTENSIONS and compression != given:
-        raise TableError(
-            f"{path} would be compressed as {source} is: let it end in {suffix}{given}."
-        )
+        what = f"be compressed as {source} is" if given else f"not be compressed: {source} is not"
+        raise TableError(f"{path} would {what}; let it end in {suffix}{given}.")
 
 
 def repaired_as(path: str, source: SourceTable, moves: Moves) -> Iterator[bytes | memoryview]:

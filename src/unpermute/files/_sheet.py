@@ -63,7 +63,7 @@ class Workbook:
         """Return the part that holds a sheet, and its title; None: the first."""
         titles = [title for title, _ in self.sheets]
         place = 0 if sheet is None else titles.index(sheet) if sheet in titles else None
-        if place is None and sheet.isdecimal() and 0 < int(sheet[:9]) <= len(titles):
+        if place is None and re.fullmatch("[0-9]{1,9}", sheet) and 0 < int(sheet) <= len(titles):
             place = int(sheet) - 1
         if place is None:
             known = few([repr(title) for title in titles])

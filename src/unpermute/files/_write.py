@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import BinaryIO
 
+from unpermute._unfinished import UNFINISHED
 from unpermute.files._source import TableError
 
 fcntl: ModuleType | None
@@ -69,6 +70,7 @@ class OutputFiles:
                 os.unlink(aside.name)
             with contextlib.suppress(OSError):
                 aside.close()
+            UNFINISHED.discard(aside.name)
         self._staged.clear()
 
     def plan(self, path: str) -> None:
@@ -116,12 +118,14 @@ class OutputFiles:
                 os.replace(aside.name, target)
             except OSError as error:
                 raise TableError(f"{target} cannot be written: {error.strerror}.") from error
+            UNFINISHED.discard(aside.name)
             del self._staged[0]
 
     def _write_aside(self, target, pieces):
         path = Path(target)
         _remove_remains(path)
-        aside = path.with_name(f"{_prefix(path)}{secrets.token_hex(6)}.part")
+        aside = str(path.with_name(f"{_prefix(path)}{secrets.token_hex(6)}.part"))
+        UNFINISHED.add(aside)
         # "x" creates the file with the permissions that new files get here.
         file = open(aside, "xb")  # noqa: SIM115
         self._staged.append((file, target))

@@ -11,7 +11,7 @@ __all__ = ["distances_as_they_stand", "fill_missing"]
 def distances_as_they_stand(X, bases, offsets):
     """Root mean square residual per degree of freedom, over the entries that are there."""
     if not np.isnan(X).any():
-        degrees = X.shape[1] - np.array([basis.shape[1] for basis in bases])
+        degrees = np.maximum(X.shape[1] - np.array([basis.shape[1] for basis in bases]), 1)
         return residual_norms(X, bases, offsets) / np.sqrt(degrees)
     distances = np.empty((len(X), len(bases)))
     observed = np.sum(~np.isnan(X), axis=1)

@@ -1,11 +1,16 @@
 """Data frames: find and repair shuffled records and columns, and audit shuffled releases."""
 
-from unpermute.table._audit import AuditResult, audit
-from unpermute.table._model import TableModel
-from unpermute.table._ragged import MendedLine, mend_lines
-from unpermute.table._repair import learn, repair, scan
-from unpermute.table._result import TableResult
-from unpermute.table._reviewed import exchanged_rows, reviewed
+from typing import TYPE_CHECKING
+
+from unpermute._lazy import lazily
+
+if TYPE_CHECKING:
+    from unpermute.table._audit import AuditResult, audit
+    from unpermute.table._model import TableModel
+    from unpermute.table._ragged import MendedLine, mend_lines
+    from unpermute.table._repair import learn, repair, scan
+    from unpermute.table._result import TableResult
+    from unpermute.table._reviewed import exchanged_rows, reviewed
 
 __all__ = [
     "AuditResult",
@@ -20,3 +25,21 @@ __all__ = [
     "reviewed",
     "scan",
 ]
+
+# An audit and ragged lines need more of scikit-learn than a scan of records.
+__getattr__ = lazily(
+    __name__,
+    {
+        "AuditResult": "_audit",
+        "MendedLine": "_ragged",
+        "TableModel": "_model",
+        "TableResult": "_result",
+        "audit": "_audit",
+        "exchanged_rows": "_reviewed",
+        "learn": "_repair",
+        "mend_lines": "_ragged",
+        "repair": "_repair",
+        "reviewed": "_reviewed",
+        "scan": "_repair",
+    },
+)

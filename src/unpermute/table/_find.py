@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from unpermute.columns import Structure, repair_columns
+from unpermute.columns import Structure
 from unpermute.files import Changes, cell_texts, unfit_moves
 from unpermute.records import (
     SHIFTED,
@@ -158,9 +158,11 @@ def _moved_fields(repairs, names, evidence):
 def _over_all_columns(frame, names, repairs, options):
     """Let shifted tails pass through columns that are not judged; returns the columns as well."""
     every = list(frame.columns)
-    places = [every.index(name) for name in names]
     shifted = np.any((repairs.cause == SHIFTED) & (repairs.status != "clean"))
-    if not shifted or len(names) == len(every) or places != sorted(places):
+    if not shifted or len(names) == len(every):
+        return repairs, names
+    places = [every.index(name) for name in names]
+    if places != sorted(places):
         return repairs, names
     cells = read_cells(frame, every, options["kinds"])[0]
     return shift_whole_tails(repairs, cells, places, options["min_confidence"]), every
@@ -217,6 +219,8 @@ def _structure(repairs, groups):
 
 def find_in_columns(frame, options, columns, exclude):
     """Find columns whose rows were shuffled."""
+    from unpermute.columns import repair_columns
+
     table = read_numbers(frame, columns=columns, exclude=exclude)
     blocks = None
     if options["blocks"] is not None:

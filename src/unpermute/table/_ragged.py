@@ -7,6 +7,8 @@ best among them is calibrated by trials on regular records that are broken the s
 by a model that has not seen them.
 """
 
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +26,9 @@ __all__ = ["MendedLine", "mend_lines"]
 _CLEAREST = 12.0
 # Text that is split by a delimiter usually goes on with a space, and fields seldom begin with one.
 _SPACED, _RARELY = 0.9, 1e-3
+# Probability of a character in a text that is written as others are, and in any text; and of a text
+# at least, so that logarithms stay finite.
+_CHANCE, _ANY_CHARACTER, _LEAST = {"a": 1 / 26, "A": 1 / 26, "0": 1 / 10}, 1 / 64, 1e-300
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,7 @@ class _Judge:
         self._read, self._regular = read, [list(fields) for fields in regular]
         spaced = [text.startswith(" ") for fields in regular for text in fields]
         self._spaced = float(np.clip(np.mean(spaced) if spaced else 0.0, _RARELY, 1 - _RARELY))
-        # Columns that the model does not judge: how often their texts occur is all that is known.
+        # Columns that the model does not judge have their texts alone.
         judged = set(model.names)
         self._others = {
             j: _frequencies([fields[j] for fields in regular])
@@ -195,9 +200,24 @@ def _joined(line, between):
 
 
 def _frequencies(texts):
-    """Return a function: the logarithm of how often a text occurs, smoothed."""
-    counts: dict[str, int] = {}
-    for text in texts:
-        counts[text] = counts.get(text, 0) + 1
-    total = np.log(len(texts) + 1.0)
-    return lambda text: np.log(counts.get(text, 0) + 1.0 / (len(counts) + 1)) - total
+    """Return a function: the log-probability of a text, by its frequency and how it is written.
+
+    A text may be one of those that occur again and again, or a new one written as others are, such
+    as an identifier. Texts that occur once are taken for new: one of them may be the text itself.
+    """
+    counts, patterns = Counter(texts), Counter(map(_pattern, texts))
+    n = len(texts)
+    new = (sum(count == 1 for count in counts.values()) + 1) / (n + 2)
+
+    def log_probability(text):
+        again = counts[text] - 1 if counts[text] > 1 else 0
+        pattern = _pattern(text)
+        alike = patterns[pattern] / (n + 1) * np.prod([_CHANCE.get(c, 1.0) for c in pattern])
+        any_text = _ANY_CHARACTER ** (len(text) + 1) / (n + 1)
+        return np.log((1 - new) * again / (n + 1) + new * (alike + any_text) + _LEAST)
+
+    return log_probability
+
+
+def _pattern(text):
+    return re.sub("[a-z]", "a", re.sub("[A-Z]", "A", re.sub("[0-9]", "0", text)))

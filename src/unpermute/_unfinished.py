@@ -1,0 +1,28 @@
+"""Files that are being written aside, for whoever has to end the process at once."""
+
+import contextlib
+import os
+
+__all__ = ["UNFINISHED", "remove_unfinished"]
+
+# Their paths: added before a file is created, and taken out once it is in place or removed.
+UNFINISHED: set[str] = set()
+
+
+def remove_unfinished() -> None:
+    """Remove all of them.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from unpermute._unfinished import UNFINISHED, remove_unfinished
+    >>> handle, path = tempfile.mkstemp()
+    >>> UNFINISHED.add(path)
+    >>> remove_unfinished()
+    >>> os.path.exists(path), path in UNFINISHED
+    (False, False)
+    """
+    for path in list(UNFINISHED):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        UNFINISHED.discard(path)
