@@ -15,6 +15,7 @@ from unpermute.numerics.parallel import map_blocks
 from unpermute.records._calibrate import calibrate
 from unpermute.records._causes import ANOTHER_ORDER, name_causes
 from unpermute.records._cells import Cells, number_cells
+from unpermute.records._crowds import pair_distances
 from unpermute.records._evidence import Evidence, Judge
 from unpermute.records._exchanges import (
     add_questions,
@@ -212,9 +213,10 @@ def _repair_each(cells, reference, known, max_moves, min_confidence, options):
     if weighed is None:
         known, weighed = _meet(known, cells, seed, n_jobs)
     judge, rows, evidence = weighed
-    trials = run_trials(judge, _trial_records(known), seed=seed)
+    tried = _trial_records(known)
+    trials = run_trials(judge, tried, seed=seed)
     weights = weigh(trials, evidence)
-    calibration = calibrate(evidence, trials, weights)
+    calibration = calibrate(evidence, trials, weights, pair_distances(judge.model, tried))
     if len(rows) < cells.shape[0]:
         screen = _screen(judge, known, cells, rows, evidence, trials, calibration)
         evidence = _weigh_all(judge, cells, rows, evidence, screen)
