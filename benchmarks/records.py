@@ -19,6 +19,7 @@ from importlib import import_module
 
 import numpy as np
 import pandas as pd
+from joblib import Parallel, delayed
 from made_tables import MIXED, damage, random_table, same
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 from swapping_repair import swapping_repair
@@ -94,6 +95,11 @@ class Tally:
             row = line["row"]
             self.proposals.append((line["damaged"], hurt[row], line["confidence"], right[row]))
 
+    def __iadd__(self, other):
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
+        return self
+
     def line(self, name):
         """Print the counts."""
         whole = f"{self.n_whole / self.n_damaged:7.1%}" if self.n_damaged else "       "
@@ -106,63 +112,75 @@ class Tally:
         )
 
 
-def judge(truth, damaged, *tallies):
+def judge(truth, damaged):
     """Repair a table and count what came of it."""
     start = time.process_time()
     result = repair(damaged.astype(object), n_jobs=1)
-    seconds = time.process_time() - start
-    for tally in tallies:
-        tally.add(truth, damaged, result.frame, seconds, result)
+    tally = Tally()
+    tally.add(truth, damaged, result.frame, time.process_time() - start, result)
+    return tally
 
 
-def clean(tables, n_made, everything):
+def judge_all(pairs, jobs):
+    """Counts over pairs of a true and a damaged table."""
+    total = Tally()
+    for tally in Parallel(n_jobs=jobs)(delayed(judge)(*pair) for pair in pairs):
+        total += tally
+    return total
+
+
+def clean(tables, n_made, jobs):
     """Clean tables: nothing should change."""
     print("\nclean tables (asked: 0 of scikit-learn's, at most 1 in 5,000 of the others)")
+    total = Tally()
     for name, group in (
         ("scikit-learn", [tables[key] for key in SKLEARN]),
         ("statsmodels", [table for key, table in tables.items() if key not in SKLEARN]),
         (f"{n_made} made ones", [random_table(1000 + seed) for seed in range(n_made)]),
         ("mixed", [make(1000, 77) for make in MIXED.values()]),
     ):
-        tally = Tally()
-        for table in group:
-            judge(table, table, tally, everything)
+        tally = judge_all([(table, table) for table in group], jobs)
         tally.line(name)
+        total += tally
+    return total
 
 
-def swaps(tables, n_made, seeds, everything):
+def swaps(tables, n_made, seeds, jobs):
     """One swap in 5% and 20% of the records."""
     print("\none swap in 5% and 20% of the records (asked: none worse, 72% whole, 97% right)")
-    pooled = Tally()
+    total = Tally()
     for name, table in tables.items():
-        tally = Tally()
-        for share in (0.05, 0.2):
-            for seed in seeds:
-                judge(table, damage(table, "swap", share, seed), tally, pooled, everything)
+        damaged = [damage(table, "swap", share, seed) for share in (0.05, 0.2) for seed in seeds]
+        tally = judge_all([(table, each) for each in damaged], jobs)
         tally.line(f"{name}{f' (asked {WHOLE[name]:.0%})' if name in WHOLE else ''}")
-    tally = Tally()
+        total += tally
+    pairs = []
     for k in range(n_made):
         table = random_table(1000 + k)
-        for share in (0.05, 0.2):
-            seed = seeds[k % len(seeds)]
-            judge(table, damage(table, "swap", share, seed), tally, pooled, everything)
+        seed = seeds[k % len(seeds)]
+        pairs += [(table, damage(table, "swap", share, seed)) for share in (0.05, 0.2)]
+    tally = judge_all(pairs, jobs)
     tally.line(f"{n_made} made ones")
-    pooled.line("all")
+    total += tally
+    total.line("all")
+    return total
 
 
-def mixed(seeds, everything):
+def mixed(seeds, jobs):
     """Mixed tables with three kinds of damage in 10% of the records."""
     print(
         "\nmixed tables (asked: swap 90%, shift 85%, cycle 85% whole, survey what is possible; 98%"
     )
     print("of the moved cells right, 0 clean records changed)")
+    total = Tally()
     for name, make in MIXED.items():
         for how in ("swap", "shift", "cycle"):
-            tally = Tally()
-            for seed in seeds:
-                table = make(1500, seed)
-                judge(table, damage(table, how, 0.1, seed), tally, everything)
+            made = [make(1500, seed) for seed in seeds]
+            pairs = [(t, damage(t, how, 0.1, seed)) for t, seed in zip(made, seeds, strict=True)]
+            tally = judge_all(pairs, jobs)
             tally.line(f"{name}, {how}")
+            total += tally
+    return total
 
 
 def confidence(everything):
@@ -196,7 +214,7 @@ def peer(tables, seeds):
         theirs, ours = Tally(), Tally()
         for seed in seeds:
             damaged = damage(table, "swap", 0.05, seed)
-            judge(table, damaged, ours)
+            ours += judge(table, damaged)
             start = time.process_time()
             fixed = swapping_repair(damaged)
             theirs.add(table, damaged, fixed, time.process_time() - start)
@@ -212,15 +230,16 @@ def main():
     parser.add_argument("--first-seed", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--made", type=int, default=50, help="tables of random kinds of columns")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     options = parser.parse_args()
     seeds = list(range(options.first_seed, options.first_seed + options.seeds))
     tables, everything = public_tables(), Tally()
     if "clean" in options.part:
-        clean(tables, options.made, everything)
+        everything += clean(tables, options.made, options.jobs)
     if "swaps" in options.part:
-        swaps(tables, options.made, seeds, everything)
+        everything += swaps(tables, options.made, seeds, options.jobs)
     if "mixed" in options.part:
-        mixed(seeds[:3], everything)
+        everything += mixed(seeds[:3], options.jobs)
     if "confidence" in options.part and everything.proposals:
         confidence(everything)
     if "peer" in options.part:
