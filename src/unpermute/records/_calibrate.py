@@ -32,9 +32,7 @@ _CONSTANT, _ODDS, _MARGIN = 2.4, 0.25, 0.12
 _ODDS_RANGE, _MARGIN_RANGE = (-4.0, 20.0), (-20.0, 10.0)
 # Width of the window of odds in which expected and observed records are compared, and records added
 # to both, so that few do not decide.
-_WINDOW, _PSEUDO = 1.5, 0.2
-# Damaged records that are assumed beside those seen (the prior of Jeffreys for a rate).
-_UNSEEN = 0.5
+_WINDOW, _PSEUDO = 1.5, 0.05
 # Quantiles of the trials' odds above which records are counted.
 _COUNTED_ABOVE = np.linspace(0.0, 0.8, 9)
 # Weight of the model's own probability in the correction, in trials.
@@ -126,13 +124,13 @@ def _log_ratio(at, observed, tried, weights):
     expected = np.zeros(len(at))
     if weights.sum() > 0:
         # The number of damaged records is what the counts at all limits allow. A record does not
-        # count for itself: a lone one may be the only odd record of a clean table.
+        # count for itself, but one more might be there.
         order = np.argsort(tried)
         ranks = np.cumsum(weights[order]) / weights.sum()
         limits = tried[order][np.minimum(np.searchsorted(ranks, _COUNTED_ABOVE), len(tried) - 1)]
         share = np.array([weights[tried > limit].sum() for limit in limits]) / weights.sum()
         counts = np.array([np.sum(observed > limit) for limit in limits])
-        others = counts - (at[:, None] > limits) + _UNSEEN
+        others = counts - (at[:, None] > limits) + 1.0
         n_damaged = np.min(others / (share + 0.5 / (len(tried) + 1)), axis=1)
         expected = n_damaged * _window_mean(at, tried, weights)
     return np.log((expected + _PSEUDO) / (np.maximum(density, 1.0) + _PSEUDO))
