@@ -23,14 +23,14 @@ _CLOSE = 15.0
 # An excess is what exceeds the expected number by more than so many standard deviations; and the
 # share of it that counts as exchanged.
 _DEVIATIONS, _EXCHANGED = 2.0, 0.25
-# Records that are looked at.
-_RECORDS = 500
+# Records that are looked at, and numbers of records times pairs of columns: bounds the memory.
+_RECORDS, _RATIOS = 500, 20_000_000
 
 
 def pair_distances(model, placed):
     """Return what an exchange of every two columns costs a typical record, in nats."""
     p = placed.codes.shape[1]
-    some = placed.take(slice(_RECORDS))
+    some = placed.take(slice(min(_RECORDS, max(_RATIOS // p**2, 1))))
     costs = -model.trust * exchange_ratios(model, some).reshape(-1, p * p)
     distances = np.full(p * p, np.inf)
     seen = np.flatnonzero(~np.all(np.isnan(costs), axis=0))
