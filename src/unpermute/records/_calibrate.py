@@ -19,6 +19,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
+from unpermute.records._crowds import limits_of, swapped_pairs
 from unpermute.records._prior import moves_of
 
 __all__ = ["Calibration", "calibrate"]
@@ -26,12 +27,12 @@ __all__ = ["Calibration", "calibrate"]
 # Log-odds of damage: what is measured counts in full; a constant, the model's odds and the margin
 # say what is usual in tables, since one alone has too few natural outliers to learn that from
 # (docs/decisions.md says what these three numbers were chosen by).
-_CONSTANT, _ODDS, _MARGIN = 2.6, 0.28, 0.13
+_CONSTANT, _ODDS, _MARGIN = 2.4, 0.25, 0.12
 # More evidence than this counts no more.
 _ODDS_RANGE, _MARGIN_RANGE = (-4.0, 20.0), (-20.0, 10.0)
 # Width of the window of odds in which expected and observed records are compared, and records added
 # to both, so that few do not decide.
-_WINDOW, _PSEUDO = 1.5, 0.2
+_WINDOW, _PSEUDO = 1.5, 0.05
 # Quantiles of the trials' odds above which records are counted.
 _COUNTED_ABOVE = np.linspace(0.0, 0.8, 9)
 # Weight of the model's own probability in the correction, in trials.
@@ -55,6 +56,8 @@ class Calibration:
     correction : ndarray of shape (3,)
         Constant, slope, and constant for more than two moved cells, of the log-odds that a
         proposal is right.
+    limits : ndarray of shape (p, p)
+        Largest log-odds of damage for a swap of every two columns.
     """
 
     odds: np.ndarray
@@ -63,6 +66,7 @@ class Calibration:
     trial_long: np.ndarray
     trial_weights: np.ndarray
     correction: np.ndarray
+    limits: np.ndarray
 
     def log_odds(self, evidence):
         """Return the log-odds of damage of the proposals that were followed up."""
@@ -77,7 +81,10 @@ class Calibration:
                 self.trial_weights[tried],
             )  # fmt: skip
         own = _ODDS * np.clip(odds, *_ODDS_RANGE) + _MARGIN * np.clip(margin, *_MARGIN_RANGE)
-        return _CONSTANT + own + ratio
+        log_odds = np.full(len(evidence.odds), np.inf)
+        rows, first, second = swapped_pairs(evidence)
+        log_odds[rows] = self.limits[first, second]
+        return np.minimum(_CONSTANT + own + ratio, log_odds[evidence.followed])
 
     def probabilities(self, evidence):
         """Return the probability of damage, and that all of the proposal is right."""
@@ -90,14 +97,20 @@ class Calibration:
         return damaged, damaged * right
 
 
-def calibrate(evidence, trials, weights):
-    """Learn from the evidence of the table's records and of its weighted trials."""
+def calibrate(evidence, trials, weights, distances):
+    """Learn from the evidence of the table's records and of its weighted trials.
+
+    `distances` are those of :func:`unpermute.records._crowds.pair_distances`.
+    """
     tried = trials.evidence
     followed, long = tried.followed, _is_long(tried)
     weights = weights[followed]
     correction = _fit_correction(tried.clear[followed], long, trials.right[followed], weights)
     odds = evidence.odds[evidence.followed]
-    return Calibration(odds, _is_long(evidence), tried.odds[followed], long, weights, correction)
+    return Calibration(
+        odds, _is_long(evidence), tried.odds[followed], long, weights, correction,
+        limits_of(evidence, distances),
+    )  # fmt: skip
 
 
 def _is_long(evidence):

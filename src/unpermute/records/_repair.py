@@ -11,17 +11,18 @@ import numpy as np
 from scipy.special import expit
 from sklearn.utils import check_random_state
 
-from unpermute.numerics.parallel import map_blocks
 from unpermute.records._calibrate import calibrate
 from unpermute.records._causes import ANOTHER_ORDER, name_causes
 from unpermute.records._cells import Cells, number_cells
-from unpermute.records._evidence import Evidence, Judge
+from unpermute.records._crowds import pair_distances
+from unpermute.records._evidence import Judge
 from unpermute.records._exchanges import (
     add_questions,
     exchange_orders,
     find_exchanges,
     with_exchanges,
 )
+from unpermute.records._large import weigh_all
 from unpermute.records._model import (
     Placed,
     RecordModel,
@@ -41,11 +42,6 @@ _FEWEST_RECORDS = 20
 _MOST_COLUMNS = 1000
 # Probability of damage from which on a record is listed.
 _LISTED = 0.15
-# Cells of the lookup tables of one block of records: bounds the memory.
-_BLOCK_CELLS = 1_000_000
-# Blocks of a search that are screened at once, records of these that decoys are drawn from, and
-# log-odds of records that are not searched.
-_SCREENED, _DECOY_RECORDS, _NOT_SEARCHED = 8, 200, -10.0
 # A gap may move if one of its columns has fewer gaps than this, if no decoy gains as much, or if
 # the log-odds exceed the second: where gaps are common, a gap more or less says nothing.
 _RARE_GAPS, _STRONG = 0.01, 20.0
@@ -212,12 +208,13 @@ def _repair_each(cells, reference, known, max_moves, min_confidence, options):
     if weighed is None:
         known, weighed = _meet(known, cells, seed, n_jobs)
     judge, rows, evidence = weighed
-    trials = run_trials(judge, _trial_records(known), seed=seed)
+    tried = _trial_records(known)
+    trials = run_trials(judge, tried, seed=seed)
     weights = weigh(trials, evidence)
-    calibration = calibrate(evidence, trials, weights)
+    calibration = calibrate(evidence, trials, weights, pair_distances(judge.model, tried))
     if len(rows) < cells.shape[0]:
         screen = _screen(judge, known, cells, rows, evidence, trials, calibration)
-        evidence = _weigh_all(judge, cells, rows, evidence, screen)
+        evidence = weigh_all(judge, cells, rows, evidence, screen)
     result = _decide(cells, evidence, calibration, max_moves, min_confidence, alone)
     return replace(result, known=known, **_measured(trials, weights, calibration, min_confidence))
 
@@ -317,36 +314,6 @@ def _screen(judge, known, cells, rows, evidence, trials, calibration):
     fresh = np.setdiff1d(np.arange(cells.shape[0]), rows)
     fresh = np.random.default_rng(judge.seed).permutation(fresh)[:_LEARNED_FROM]
     return fit_screen(judge.model, cells.take(fresh), [cells.take(rows[listed]), damaged])
-
-
-def _weigh_all(judge, cells, rows, evidence, screen):
-    """Evidence of all records, of which those of `rows` have been weighed."""
-    n, p = cells.shape
-    parts = Evidence(
-        np.tile(np.arange(p, dtype=np.int16), (n, 1)), np.full(n, _NOT_SEARCHED),
-        np.full(n, -np.inf), np.zeros(n), np.zeros(n, dtype=bool),
-    )  # fmt: skip
-    alone = replace(judge, n_jobs=1)
-
-    def weigh(start, stop):
-        part, others = np.arange(start, stop), np.zeros(0, dtype=np.int64)
-        if screen is not None:
-            passing = screen.passes(cells.take(slice(start, stop)))
-            part, others = part[passing], part[~passing][:_DECOY_RECORDS]
-        # Blocks of the search are smaller: it looks up every value in every column.
-        for chosen in np.array_split(part, -(-len(part) // size)) if len(part) else []:
-            placed = place_cells(judge.model, cells.take(np.append(chosen, others)))
-            pool = placed.codes[len(chosen) :] if len(others) else placed.codes
-            weighed = alone.weigh(placed.take(slice(len(chosen))), pool=pool)
-            for target, source in zip(parts.arrays(), weighed.arrays(), strict=True):
-                target[chosen] = source
-
-    size = max(_BLOCK_CELLS // p**2, 16)
-    map_blocks(weigh, n, block=size * _SCREENED, stage="judge records", n_jobs=judge.n_jobs)
-    # Records that were learned from are judged with their own cells left out.
-    for target, source in zip(parts.arrays(), evidence.arrays(), strict=True):
-        target[rows] = source
-    return parts
 
 
 def _decide(cells, evidence, calibration, max_moves, min_confidence, alone):

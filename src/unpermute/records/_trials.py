@@ -7,7 +7,7 @@ trials with four moved cells are often taken for swaps, swaps that were found ma
 trials are weighted accordingly.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit
@@ -17,8 +17,8 @@ from unpermute.records._prior import default_prior, moves_of
 
 __all__ = ["Trials", "choose_records", "damage_orders", "run_trials", "weigh"]
 
-# Trials of a table with up to 20 columns; wider tables get fewer, but never fewer than the second.
-_TRIALS, _FEWEST_TRIALS = 300, 100
+# Trials of a table with up to 16 columns; wider tables get fewer, but never fewer than the second.
+_TRIALS, _FEWEST_TRIALS = 900, 150
 # Probability of being whole below which a record is hardly tried, and the least one assumed.
 _CERTAINLY_NOT, _LEAST_WHOLE = 0.01, 1e-9
 
@@ -26,9 +26,10 @@ _CERTAINLY_NOT, _LEAST_WHOLE = 0.01, 1e-9
 # shifted tail is a kind of its own.
 _KINDS_FROM = np.array([2, 3, 4, 6])
 _SHIFT = len(_KINDS_FROM)
-_EM_STEPS = 50
-# Damaged records that the general expectation is worth when the shares of kinds are learned.
-_PSEUDO_RECORDS = 3.0
+_EM_STEPS = 200
+# Damaged records and trials that the general expectation is worth when the shares of kinds are
+# learned, and quantiles of the trials that divide clear proposals from others.
+_PSEUDO_RECORDS, _PSEUDO_TRIALS, _CLARITY = 1.0, 1.0, (1 / 3, 2 / 3)
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def choose_records(placed, odds, seed):
     """
     repaired = np.any(placed.home != placed.codes, axis=1)
     whole = np.where(repaired, 1.0, np.maximum(expit(-odds), _LEAST_WHOLE))
-    n_trials = int(np.clip(_TRIALS * (20 / placed.codes.shape[1]) ** 2, _FEWEST_TRIALS, _TRIALS))
+    n_trials = int(np.clip(_TRIALS * (16 / placed.codes.shape[1]) ** 2, _FEWEST_TRIALS, _TRIALS))
     enough = np.count_nonzero(whole > _CERTAINLY_NOT) >= n_trials
     rng = np.random.default_rng(seed)
     return rng.choice(len(whole), n_trials, replace=not enough, p=whole / whole.sum())
@@ -76,8 +77,7 @@ def run_trials(judge, placed, *, seed):
     rng = np.random.default_rng(seed)
     half, p = len(placed.codes) // 2, placed.codes.shape[1]
     prior = judge.model.prior
-    general = replace(default_prior(p), pairs=prior.pairs)
-    parts = (placed.codes[:half], prior), (placed.codes[half:], general)
+    parts = (placed.codes[:half], prior), (placed.codes[half:], default_prior(p))
     orders = np.concatenate([damage_orders(codes, each, rng) for codes, each in parts])
     damaged = placed.permuted(orders)
     changed = np.any(damaged.codes != placed.codes, axis=1)
@@ -93,32 +93,46 @@ def run_trials(judge, placed, *, seed):
 def weigh(trials, evidence):
     """Weight of every trial, so that all together are damaged as the table seems to be.
 
-    Maximum likelihood of the shares of kinds, given the kinds found in the table and what trials of
-    every kind are taken for. The mean weight is 1.
+    Maximum likelihood of the shares of kinds, given what was found in the table and what is found
+    in trials of every kind. Found are kinds again, and how clear they are: four moved cells that
+    are taken for a swap seldom make a clear one. The mean weight is 1.
     """
-    p = trials.orders.shape[1]
-    n_kinds = _SHIFT + 1
-    true, found = _kinds(trials.orders), _kinds(trials.evidence.permutations)
-    followed = trials.evidence.followed
-    tried = np.bincount(true, minlength=n_kinds)
-    taken = np.zeros((n_kinds, n_kinds))
-    np.add.at(taken, (true[followed], found[followed]), 1.0)
-    taken = taken / np.maximum(tried, 1)[:, None] + 1e-6
-    mine = evidence.followed & (evidence.odds > 0)
-    counts = np.bincount(_kinds(evidence.permutations[mine]), minlength=n_kinds)
-    base = default_prior(p)
-    usual = np.bincount(_kind_of(np.arange(p + 1)), weights=base.moved, minlength=n_kinds)
-    usual[_SHIFT] += base.shift
-    usual = np.where(tried > 0, usual, 0.0)
-    shares = usual = usual / usual.sum()
+    tried = trials.evidence
+    if not len(trials.orders):
+        return np.zeros(0)
+    n_kinds, limits = _SHIFT + 1, np.quantile(tried.clear, _CLARITY)
+    true = _kinds(trials.orders)
+    n_tried = np.bincount(true, minlength=n_kinds)
+    found = np.zeros((n_kinds, n_kinds * (len(limits) + 1)))
+    np.add.at(found, (true[tried.followed], _classes(tried, tried.followed, limits)), 1.0)
+    found += _PSEUDO_TRIALS * found.sum(axis=0) / max(found.sum(), 1.0) + 1e-6
+    found /= np.maximum(n_tried, 1)[:, None]
+    suspicious = evidence.followed & (evidence.odds > 0)
+    counts = np.bincount(_classes(evidence, suspicious, limits), minlength=found.shape[1])
+    shares = usual = _usual_shares(trials.orders.shape[1], n_tried > 0)
     for _ in range(_EM_STEPS):
-        joint = shares[:, None] * taken
-        # A kind that is seldom seen stands for more records than those seen.
-        seen = (joint / joint.sum(axis=0)) @ counts / taken.sum(axis=1)
-        shares = np.where(tried > 0, seen, 0.0) + _PSEUDO_RECORDS * usual
+        joint = shares[:, None] * found
+        # A kind that is seldom found stands for more records than those found.
+        records = (joint / joint.sum(axis=0)) @ counts / found.sum(axis=1)
+        shares = np.where(n_tried > 0, records, 0.0) + _PSEUDO_RECORDS * usual
         shares = shares / shares.sum()
-    weights = (shares / np.maximum(tried, 1))[true]
+    weights = (shares / np.maximum(n_tried, 1))[true]
     return weights / weights.mean()
+
+
+def _usual_shares(p, tried):
+    """Shares of the kinds of damage in any table, of those that were tried."""
+    prior = default_prior(p)
+    shares = np.bincount(_kind_of(np.arange(p + 1)), weights=prior.moved, minlength=_SHIFT + 1)
+    shares[_SHIFT] += prior.shift
+    shares = np.where(tried, shares, 0.0)
+    return shares / shares.sum()
+
+
+def _classes(evidence, chosen, limits):
+    """Kind and clarity of some proposals, as one number."""
+    kinds = _kinds(evidence.permutations[chosen])
+    return kinds * (len(limits) + 1) + np.searchsorted(limits, evidence.clear[chosen])
 
 
 def damage_orders(codes, prior, rng):
@@ -128,8 +142,7 @@ def damage_orders(codes, prior, rng):
     shares = np.append(prior.moved, prior.shift)
     kinds = rng.choice(p + 2, size=n, p=shares / shares.sum())
     first, second = np.triu_indices(p, 1)
-    weights = np.exp(prior.pairs[first, second])
-    pairs = rng.choice(len(first), size=(n, 10), p=weights / weights.sum())
+    pairs = rng.integers(len(first), size=(n, 10))
     for r in range(n):
         if kinds[r] == p + 1:
             start = rng.integers(0, p - 2)

@@ -74,8 +74,12 @@ class ValueModel:
     text_models: list[TextModel]
 
     def log_probability(self, words, prepared, style_names):
-        """Return the log-probability of every word of a vocabulary."""
-        counts = self.occurrences(words)
+        """Return the log-probability of every word of a vocabulary if it came from elsewhere.
+
+        One occurrence is left out, as it is of the column's own cells: a value that occurs once may
+        belong to a damaged record, and two records with the same values would convict each other.
+        """
+        counts = np.maximum(self.occurrences(words) - 1, 0.0)
         base = self._log_base(words, prepared, -1) + self._log_class(words.classes, 0)
         return self._combined(counts, np.zeros(1), base, words, style_names)
 
