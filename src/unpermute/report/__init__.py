@@ -1,5 +1,9 @@
-"""Results of tables as one self-contained HTML page: numbers, then SVG, then the template."""
+"""Results of tables as HTML: one self-contained page, or a card for a notebook.
 
-from unpermute.report._render import render_report
+Numbers first, then SVG, then the template.
+"""
 
-__all__ = ["render_report"]
+from unpermute.report._card import render_card
+from unpermute.report._render import render_report, write_report
+
+__all__ = ["render_card", "render_report", "write_report"]
