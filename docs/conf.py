@@ -28,7 +28,10 @@ author = "The unpermute developers"
 copyright = "the unpermute developers"
 version = release = unpermute.__version__
 root_doc = "index"
-exclude_patterns = ["_build", "_scratch", "_ext", "README.md", "paper", "images", "sg_execution_times.rst"]
+exclude_patterns = [
+    "_build", "_scratch", "_ext", "_extra", "README.md", "paper", "images", "**/sg_execution_times.rst",
+    "tutorials/python/index.rst",
+]
 
 extensions = [
     "myst_parser",
@@ -101,6 +104,7 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "unpermute"
 html_static_path = ["_static"]
+html_extra_path = ["_extra"]
 html_css_files = ["unpermute.css"]
 html_favicon = "_static/mark.svg"
 html_logo = "_static/mark.svg"

@@ -1,0 +1,116 @@
+"""The documentation is complete: every public name, valid JSON, live links, no stale pictures."""
+
+import importlib
+import importlib.util
+import inspect
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from test_imports import PROMISED
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+API = (DOCS / "api" / "index.md").read_text(encoding="utf-8")
+EXAMPLES = sorted((ROOT / "examples").rglob("plot_*.py"))
+
+
+def _listed():
+    """Names in the API reference, by module."""
+    listed = {}
+    for module, block in re.findall(r"\.\. currentmodule:: (\S+)\n(.*?)```", API, re.DOTALL):
+        listed[module] = re.findall(r"^   ([A-Za-z_]\w*)$", block, re.MULTILINE)
+    return listed
+
+
+def test_the_reference_lists_every_public_name():
+    assert {module: sorted(names) for module, names in _listed().items()} == {
+        module: sorted(names) for module, names in PROMISED.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "name", [f"{module}.{name}" for module, names in PROMISED.items() for name in names]
+)
+def test_every_public_name_has_an_example(name):
+    module, _, last = name.rpartition(".")
+    text = inspect.getdoc(getattr(importlib.import_module(module), last))
+    assert "\nExamples\n" in text, f"{name} has no example in its docstring"
+    assert ">>> " in text.partition("\nExamples\n")[2]
+
+
+def _outputs(folder):
+    """JSON of every command for one small table."""
+    make = [sys.executable, ROOT / "examples" / "make_customers.py", "c.csv", "--rows", "200"]
+    subprocess.run([*make, "--damage", "0.05"], cwd=folder, check=True)
+    for words in (
+        ["scan", "c.csv", "--id", "customer"],
+        ["repair", "c.csv", "-o", "r.csv", "--changes", "l.csv"],
+        ["apply", "r.csv", "l.csv", "--undo"],
+        ["scan", "c.csv", "--vectors", "columns"],
+        ["audit", "c.csv", "--columns", "orders", "--trials", "1"],
+    ):
+        command = [sys.executable, "-m", "unpermute", *words, "--json"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+        yield json.loads(done.stdout)
+
+
+def test_json_output_follows_the_schema(tmp_path):
+    schema = json.loads((DOCS / "reference" / "output.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    outputs = list(_outputs(tmp_path))
+    for output in outputs:
+        jsonschema.validate(output, schema)
+    # A schema that accepts everything would be no test.
+    wrong = outputs[0] | {"vectors": [{"status": "unknown"}]}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(wrong, schema)
+
+
+def test_the_command_page_has_every_command():
+    from typer.main import get_command
+
+    from unpermute.cli._app import app
+
+    page = (DOCS / "reference" / "command.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\{command-reference\} (\w+)", page)) == set(get_command(app).commands)
+
+
+def test_the_gallery_is_large_enough():
+    assert len([path for path in EXAMPLES if "gallery" in path.parts]) >= 15
+
+
+def test_pictures_that_can_be_made_are_not_kept():
+    done = subprocess.run(
+        ["git", "ls-files", "docs/paper"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ".svg" not in done.stdout
+
+
+def test_dead_links_are_found(tmp_path):
+    spec = importlib.util.spec_from_file_location("check_links", DOCS / "check_links.py")
+    checker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(checker)
+    (tmp_path / "a.html").write_text('<a href="b.html#x">1</a><a href="b.html#y">2</a>')
+    (tmp_path / "b.html").write_text('<p id="x"></p><img src="c.png"><a href="https://d">3</a>')
+    dead = [(path.name, link) for path, link in checker.find_dead_links(tmp_path)]
+    assert dead == [("a.html", "b.html#y"), ("b.html", "c.png")]
+
+
+def test_the_import_graph_shows_every_package():
+    spec = importlib.util.spec_from_file_location("graph", DOCS / "_ext" / "import_graph.py")
+    graph = importlib.util.module_from_spec(spec)
+    pytest.importorskip("docutils")
+    spec.loader.exec_module(graph)
+    imports = graph.read_imports()
+    assert {"numerics", "table", "cli", "plot"} <= set(imports)
+    assert imports["numerics"] == set()
+    assert "recover" in imports["pmsdr"]
+    levels = graph.level_of(imports)
+    assert all(levels[each] < levels[own] for own, used in imports.items() for each in used)
+    assert "stream" in graph.draw(imports)
