@@ -10,8 +10,8 @@ sys.path.insert(0, str(DOCS / "_ext"))
 
 import unpermute  # noqa: E402
 
-# Commands of the tutorials write here, one folder per tutorial, emptied before every build.
-SCRATCH = DOCS / "_scratch"
+# Filled by the extension `scratch`; it must exist when the options are checked.
+(DOCS / "_extra").mkdir(exist_ok=True)
 
 os.environ.update(
     MPLBACKEND="agg",
@@ -28,8 +28,9 @@ author = "The unpermute developers"
 copyright = "the unpermute developers"
 version = release = unpermute.__version__
 root_doc = "index"
+templates_path = ["_templates"]
 exclude_patterns = [
-    "_build", "_scratch", "_ext", "_extra", "README.md", "paper", "images", "**/sg_execution_times.rst",
+    "_templates", "_build", "_scratch", "_ext", "_extra", "README.md", "paper", "images", "**/sg_execution_times.rst",
     "tutorials/python/index.rst",
 ]
 
@@ -76,6 +77,7 @@ intersphinx_mapping = (
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(numpy|np|sklearn|pandas|polars|pyarrow|dask|matplotlib|zarr|pathlib)\..*"),
+    ("py:.*", r"unpermute\.(.*\.)?_.*"),
     ("py:.*", r"unpermute\.numerics\..*|unpermute\.(records|columns|files|pmsdr)(\..*)?"),
 ]
 

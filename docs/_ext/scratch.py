@@ -6,7 +6,7 @@ from importlib import import_module
 __all__ = ["setup"]
 
 # One folder for the commands of every page that runs some.
-PAGES = ("start", "repair-a-csv", "nightly", "columns", "audit", "cluster")
+PAGES = ("start", "repair-a-csv", "nightly", "columns", "audit", "cluster", "json")
 
 
 def _prepare(app):

@@ -152,6 +152,16 @@ def recover_everywhere(
     -------
     FoundVectors
         Best solution of every vector over all subspaces.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unpermute.datasets import make_permuted_subspaces
+    >>> from unpermute.recover import recover_everywhere
+    >>> data = make_permuted_subspaces(2, 5, 30, 2, outlier_ratio=1.0, random_state=0)
+    >>> found = recover_everywhere(data.X, data.bases, data.offsets, max_starts=100, seed=0)
+    >>> bool(np.array_equal(found.labels, data.labels))
+    True
     """
     if blocks is None:
         blocks = np.zeros(Y.shape[1], dtype=np.int64)
