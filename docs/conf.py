@@ -8,14 +8,14 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS / "_ext"))
 
-import unpermute  # noqa: E402
+import unpermute
 
 # Filled by the extension `scratch`; it must exist when the options are checked.
 (DOCS / "_extra").mkdir(exist_ok=True)
 
 os.environ.update(
     MPLBACKEND="agg",
-    COLUMNS="96",
+    COLUMNS="80",
     NO_COLOR="1",
     OMP_NUM_THREADS="1",
     PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -30,7 +30,15 @@ version = release = unpermute.__version__
 root_doc = "index"
 templates_path = ["_templates"]
 exclude_patterns = [
-    "_templates", "_build", "_scratch", "_ext", "_extra", "README.md", "paper", "images", "**/sg_execution_times.rst",
+    "_templates",
+    "_build",
+    "_scratch",
+    "_ext",
+    "_extra",
+    "README.md",
+    "paper",
+    "images",
+    "**/sg_execution_times.rst",
     "tutorials/python/index.rst",
 ]
 
@@ -40,7 +48,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.intersphinx",
-    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
@@ -85,6 +93,9 @@ nitpick_ignore_regex = [
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples/gallery", "../examples/tutorials"],
     "gallery_dirs": ["gallery", "tutorials/python"],
+    "subsection_order": [
+        f"../examples/gallery/{name}" for name in ("tables", "matrix", "confidence", "methods")
+    ],
     "filename_pattern": r"/plot_",
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
@@ -116,7 +127,7 @@ html_theme_options = {
     "show_prev_next": True,
     "secondary_sidebar_items": ["page-toc"],
     "navbar_align": "left",
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 6,
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "footer_start": ["copyright"],

@@ -11,11 +11,18 @@ from datetime import date, timedelta
 
 import numpy as np
 
-FIRST = "Ada Ben Clara David Emma Felix Grace Henry Ida Jonas Kim Lea Max Nora Oscar Paula".split()
-LAST = "Adler Berg Costa Dubois Evans Fischer Garcia Hansen Ito Jensen Kaya Kim Lang Max Moreau".split()
+FIRST = [
+    "Ada", "Ben", "Clara", "David", "Emma", "Felix", "Grace", "Henry", "Ida", "Jonas", "Kim", "Lea",
+    "Max", "Nora", "Oscar", "Paula",
+]  # fmt: skip
+LAST = [
+    "Adler", "Berg", "Costa", "Dubois", "Evans", "Fischer", "Garcia", "Hansen", "Ito", "Jensen",
+    "Kaya", "Kim", "Lang", "Max", "Moreau",
+]  # fmt: skip
 TOWNS = {
-    "Berlin": ("DE", "+49"), "Hamburg": ("DE", "+49"), "Lyon": ("FR", "+33"), "Paris": ("FR", "+33"),
-    "Madrid": ("ES", "+34"), "Oslo": ("NO", "+47"), "Porto": ("PT", "+351"), "Rome": ("IT", "+39"),
+    "Berlin": ("DE", "+49"), "Hamburg": ("DE", "+49"), "Lyon": ("FR", "+33"),
+    "Paris": ("FR", "+33"), "Madrid": ("ES", "+34"), "Oslo": ("NO", "+47"),
+    "Porto": ("PT", "+351"), "Rome": ("IT", "+39"),
 }  # fmt: skip
 COLUMNS = [
     "customer", "first_name", "last_name", "email", "town", "country", "phone", "joined", "visits",
@@ -34,7 +41,8 @@ def make_customer(number, rng):
     phone = f"{prefix} {rng.integers(100, 999)} {rng.integers(100000, 999999)}"
     spent = f"{orders * rng.gamma(9, 4):.2f}"
     return [
-        f"C{number:05d}", first, last, mail, town, country, phone, joined.isoformat(),
+        f"C{number:05d}",
+        first, last, mail, town, country, phone, joined.isoformat(),
         str(visits), str(orders), spent,
     ]  # fmt: skip
 
@@ -65,7 +73,9 @@ def main():
     with open(options.path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
-        writer.writerows(damage(row, rng) if bad else row for row, bad in zip(rows, broken, strict=True))
+        writer.writerows(
+            damage(row, rng) if bad else row for row, bad in zip(rows, broken, strict=True)
+        )
 
 
 if __name__ == "__main__":

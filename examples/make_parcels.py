@@ -1,6 +1,6 @@
 """Write a made-up table of parcels in which the weights of some rows were shuffled.
 
-    python examples/make_parcels.py parcels.csv
+python examples/make_parcels.py parcels.csv
 """
 
 import sys

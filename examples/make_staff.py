@@ -1,6 +1,6 @@
 """Write a made-up table of staff whose salary follows from the other columns.
 
-    python examples/make_staff.py staff.csv [round salaries to so much]
+python examples/make_staff.py staff.csv [round salaries to so much]
 """
 
 import sys

@@ -80,7 +80,7 @@ def test_long_tables_share_tiles():
 
 
 def test_subspace_distances_are_those_of_the_bases(fitted):
-    data, model = fitted
+    data, _ = fitted
     display = SubspaceDisplay.from_predictions(data.X, data.X_clean, data.bases, labels=data.labels)
     basis = data.bases[data.labels[0]]
     rest = data.X[0] - basis @ (basis.T @ data.X[0])

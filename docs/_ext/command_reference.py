@@ -37,7 +37,9 @@ def _described(name, command):
     options = [each for each in command.params if not isinstance(each, TyperArgument)]
     words = " ".join(each.metavar for each in arguments)
     text, _, rest = command.help.partition("Examples:")
-    examples = [line.strip() for line in rest.splitlines() if line.startswith(" ") or "    " in line]
+    examples = [
+        line.strip() for line in rest.splitlines() if line.startswith(" ") or "    " in line
+    ]
     yield from ("```text", f"unpermute {name} {words} [OPTIONS]".replace("  ", " "), "```", "")
     yield from (*(line.strip() for line in text.strip().splitlines()), "")
     if examples:

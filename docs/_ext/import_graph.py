@@ -28,9 +28,11 @@ def read_imports(root=ROOT):
         used = graph.setdefault(own, set())
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("unpermute"):
-                dotted = [node.module] if "." in node.module else [
-                    f"unpermute.{alias.name}" for alias in node.names
-                ]
+                dotted = (
+                    [node.module]
+                    if "." in node.module
+                    else [f"unpermute.{alias.name}" for alias in node.names]
+                )
                 names = {name.split(".")[1] for name in dotted}
                 used |= {"pmsdr" if name == "PMSDR" else name for name in names}
     return {own: {each for each in used if each in graph} - {own} for own, used in graph.items()}
@@ -75,7 +77,10 @@ def draw(graph):
     places = {}
     for k, names in enumerate(rows):
         for i, name in enumerate(names):
-            places[name] = ((i + 0.5 + 0.12 * (k % 2)) * _WIDTH / (len(names) + 0.24), k * _ROW + 20)
+            places[name] = (
+                (i + 0.5 + 0.12 * (k % 2)) * _WIDTH / (len(names) + 0.24),
+                k * _ROW + 20,
+            )
     parts = []
     for name, used in reduce_graph(graph).items():
         x, y = places[name]

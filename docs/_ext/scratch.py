@@ -13,7 +13,12 @@ def _prepare(app):
     root = app.srcdir / "_scratch"
     shutil.rmtree(root, ignore_errors=True)
     for page in PAGES:
-        (root / page).mkdir(parents=True)
+        shutil.copytree(app.srcdir.parent / "examples", root / page, ignore=_no_pictures)
+
+
+def _no_pictures(folder, names):
+    """Only the programs that pages run are copied, not the gallery."""
+    return [name for name in names if not name.endswith(".py") or name.startswith("plot_")]
 
 
 def _copy_paper(app):

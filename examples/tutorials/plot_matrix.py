@@ -2,16 +2,16 @@
 Repair a matrix
 ===============
 
-Each row of a matrix is a vector: a curve, an image, the readings of all sensors at one moment. Some rows
-were shuffled. :class:`~unpermute.PMSDR` finds them and puts their values back, if the clean rows lie near
-a few subspaces of low dimension.
+Each row of a matrix is a vector: a curve, an image, the readings of all sensors at one moment.
+Some rows were shuffled. :class:`~unpermute.PMSDR` finds them and puts their values back, if the
+clean rows lie near a few subspaces of low dimension.
 """
 
 # %%
 # A matrix with a known answer
 # ----------------------------
-# 300 vectors of 40 entries, near three subspaces of four dimensions. In 30% of the vectors, 40% of the
-# entries were permuted.
+# 300 vectors of 40 entries, near three subspaces of four dimensions. In 30% of the vectors, 40%
+# of the entries were permuted.
 import numpy as np
 
 from unpermute import PMSDR
@@ -25,9 +25,9 @@ X = data.X
 # %%
 # Fit
 # ---
-# Nothing needs to be set: which vectors are shuffled, the number of subspaces, their dimensions and the
-# noise are estimated. If you know the number of subspaces, their rank or the share of shuffled vectors,
-# pass ``n_subspaces``, ``rank`` or ``contamination``.
+# Nothing needs to be set: which vectors are shuffled, the number of subspaces, their dimensions
+# and the noise are estimated. If you know the number of subspaces, their rank or the share of
+# shuffled vectors, pass ``n_subspaces``, ``rank`` or ``contamination``.
 model = PMSDR(random_state=0)
 X_fixed = model.fit_transform(X)
 print("subspaces:", model.n_subspaces_, "of ranks", model.ranks_.tolist())
@@ -54,9 +54,9 @@ SubspaceDisplay.from_estimator(model, X)
 # %%
 # How sure is it?
 # ---------------
-# ``confidence_`` is the probability that a repair is closer to the truth than what was observed. It is
-# measured on this matrix: clean vectors were shuffled and repaired, and the results compared with what
-# they had been.
+# ``confidence_`` is the probability that a repair is closer to the truth than what was
+# observed. It is measured on this matrix: clean vectors were shuffled and repaired, and the
+# results compared with what they had been.
 print(f"lowest confidence of a repair: {model.confidence_[model.outlier_mask_].min():.3f}")
 print(model.trials_)
 
@@ -72,5 +72,6 @@ print(model.transform(new).shape, model.predict(new))
 # %%
 # Where next
 # ----------
-# :doc:`/concepts/outputs` explains the three outputs, :doc:`/confidence` what a confidence promises,
-# :doc:`/concepts/four-stages` the method, and :doc:`/large-data` files that do not fit into memory.
+# :doc:`/concepts/outputs` explains the three outputs, :doc:`/confidence` what a confidence
+# promises, :doc:`/concepts/four-stages` the method, and :doc:`/large-data` files that do not
+# fit into memory.

@@ -18,8 +18,8 @@ recoverer  a function with the signature of :func:`~unpermute.recover.recover_ve
 # %%
 # A clusterer
 # -----------
-# Any clusterer of scikit-learn will do, and so will a class of your own. This one groups vectors by the
-# angle between them.
+# Any clusterer of scikit-learn will do, and so will a class of your own. This one groups
+# vectors by the angle between them.
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import SpectralClustering
@@ -52,17 +52,20 @@ print(f"clustering error: {subspace_clustering_error(data.labels, model.labels_)
 print(f"recovery error:   {recovery_error(data.X_clean, repaired):.3f}")
 
 # %%
-# With ``refine=False`` the four stages follow each other as in the paper, and your clusterer decides alone.
+# With ``refine=False`` the four stages follow each other as in the paper, and your clusterer
+# decides alone.
 paper = PMSDR(3, 3, contamination=36, clusterer=AngleClustering(3), refine=False, random_state=0)
-print(f"recovery error, four stages: {recovery_error(data.X_clean, paper.fit_transform(data.X)):.3f}")
+print(
+    f"recovery error, four stages: {recovery_error(data.X_clean, paper.fit_transform(data.X)):.3f}"
+)
 
 # %%
 # A recoverer
 # -----------
 # A recoverer gets shuffled vectors and the basis of their subspace, and returns a
-# :class:`~unpermute.recover.RecoveryResult`. This one tries two methods and takes, for every vector, the
-# one with the smaller cost.
-from dataclasses import fields, replace  # noqa: E402
+# :class:`~unpermute.recover.RecoveryResult`. This one tries two methods and takes, for every
+# vector, the one with the smaller cost.
+from dataclasses import fields, replace
 
 
 def best_of_two(Y, basis, **options):

@@ -1,7 +1,7 @@
 """Find the vectors whose entries were shuffled, and put every value back.
 
-Rows are vectors. :class:`unpermute.PMSDR` repairs a matrix, :mod:`unpermute.table` a data frame. The
-four stages of the method live in :mod:`unpermute.detect`, :mod:`unpermute.cluster`,
+Rows are vectors. :class:`unpermute.PMSDR` repairs a matrix, :mod:`unpermute.table` a data frame.
+The four stages of the method live in :mod:`unpermute.detect`, :mod:`unpermute.cluster`,
 :mod:`unpermute.classify` and :mod:`unpermute.recover`.
 """
 

@@ -3,7 +3,8 @@ Where recovery is possible
 ==========================
 
 Low rank, few moved entries and little noise make recovery easy. The border is sharp:
-:func:`unpermute.theory.recoverability` tells on which side a problem lies, before anything is tried.
+:func:`unpermute.theory.recoverability` tells on which side a problem lies, before anything is
+tried.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,9 @@
 The border, measured
 ====================
 
-Success of two recoverers on a grid of ranks and shares of moved entries. ``lsrf``, the method of the
-paper, drops entries that do not fit; ``search``, the default, also uses that every value is still there.
+Success of two recoverers on a grid of ranks and shares of moved entries. ``lsrf``, the method
+of the paper, drops entries that do not fit; ``search``, the default, also uses that every value
+is still there.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 Does 0.97 mean 97%?
 ===================
 
-``confidence_`` is the probability that a repair is closer to the truth than what was observed. Here the
-truth is known, so the promise can be checked, on short and noisy vectors for which hardly anything is
-certain. ``min_confidence=0`` has everything changed that is proposed.
+``confidence_`` is the probability that a repair is closer to the truth than what was observed.
+Here the truth is known, so the promise can be checked, on short and noisy vectors for which
+hardly anything is certain. ``min_confidence=0`` has everything changed that is proposed.
 """
 
 import numpy as np
@@ -32,4 +32,6 @@ ConfidenceDisplay.from_predictions(confidence, closer, n_bins=5, min_confidence=
 # Points on the dashed line keep their promise. Vectors to the right of the red line are changed by
 # default; the others would be left alone.
 sure = confidence >= 0.95
-print(f"{sure.sum()} repairs with a confidence of at least 0.95: {closer[sure].mean():.1%} are closer")
+print(
+    f"{sure.sum()} repairs with a confidence of at least 0.95: {closer[sure].mean():.1%} are closer"
+)

@@ -2,8 +2,8 @@
 Smooth curves, shuffled and repaired
 ====================================
 
-The eye sees at once which entries of a smooth curve are out of place. The repair knows nothing about
-smoothness: it uses only that the clean curves lie near a subspace of four dimensions.
+The eye sees at once which entries of a smooth curve are out of place. The repair knows nothing
+about smoothness: it uses only that the clean curves lie near a subspace of four dimensions.
 """
 
 # %%

@@ -2,9 +2,10 @@
 Faces before and after
 ======================
 
-Images of one person under changing light lie near a subspace. A square of shuffled pixels breaks that,
-and the other images tell where the pixels belong. Where the Extended Yale B faces are installed
-(``UNPERMUTE_DATA``), they are used; otherwise the handwritten digits of scikit-learn stand in.
+Images of one person under changing light lie near a subspace. A square of shuffled pixels
+breaks that, and the other images tell where the pixels belong. Where the Extended Yale B faces
+are installed (``UNPERMUTE_DATA``), they are used; otherwise the handwritten digits of
+scikit-learn stand in.
 """
 
 import matplotlib.pyplot as plt
@@ -35,7 +36,9 @@ for row in shuffled:
     image = observed[row].reshape(shape).copy()
     top, left = (rng.integers(0, n - side + 1) for n in shape)
     square = image[top : top + side, left : left + side]
-    image[top : top + side, left : left + side] = rng.permutation(square.ravel()).reshape(side, side)
+    image[top : top + side, left : left + side] = rng.permutation(square.ravel()).reshape(
+        side, side
+    )
     observed[row] = image.ravel()
 
 model = PMSDR(output="blend", random_state=0)

@@ -2,7 +2,8 @@
 Missing entries
 ===============
 
-Vectors may have gaps (NaN). A gap moves with the other values and stays a gap: nothing is filled in.
+Vectors may have gaps (NaN). A gap moves with the other values and stays a gap: nothing is
+filled in.
 """
 
 import matplotlib.pyplot as plt
@@ -29,5 +30,9 @@ for ratio in ratios:
 fig, ax = plt.subplots(figsize=(5.5, 3.4), layout="constrained")
 ax.plot(ratios, np.array(errors)[:, 0], "o-", color="#d55e00", label="observed")
 ax.plot(ratios, np.array(errors)[:, 1], "o-", color="#0072b2", label="repaired")
-ax.set(xlabel="share of missing entries", ylabel="relative error of the entries present", ylim=(0, None))
+ax.set(
+    xlabel="share of missing entries",
+    ylabel="relative error of the entries present",
+    ylim=(0, None),
+)
 ax.legend(frameon=False)

@@ -2,8 +2,9 @@
 Sensor channels mixed up
 ========================
 
-Sixteen sensors record one slow process. For some moments the channels arrive in the wrong order. Every
-moment is a vector; its sixteen values are right, but some stand in the wrong channels.
+Sixteen sensors record one slow process. For some moments the channels arrive in the wrong
+order. Every moment is a vector; its sixteen values are right, but some stand in the wrong
+channels.
 """
 
 import matplotlib.pyplot as plt
@@ -37,8 +38,8 @@ for ax in axes[-1]:
     ax.set_xlabel("moment")
 
 # %%
-# With 16 values per moment, many arrangements fit nearly as well as the right one. What is not certain
-# enough is left alone.
+# With 16 values per moment, many arrangements fit nearly as well as the right one. What is not
+# certain enough is left alone.
 found = model.outlier_mask_[broken].sum()
 changed = (model.status_ == "recovered").sum()
 print(f"{len(broken)} moments were mixed up; {found} were found, {changed} were repaired")

@@ -2,8 +2,8 @@
 How far from the subspace
 =========================
 
-A shuffled vector leaves its subspace; put back in order, it returns. The picture shows the distance of
-every vector from its subspace before and after the repair.
+A shuffled vector leaves its subspace; put back in order, it returns. The picture shows the
+distance of every vector from its subspace before and after the repair.
 """
 
 import numpy as np

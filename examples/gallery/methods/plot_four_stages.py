@@ -19,8 +19,8 @@ from unpermute.recover import recover_vectors
 data = make_permuted_subspaces(3, 50, 40, 3, outlier_ratio=0.2, random_state=0)
 
 # %%
-# **1. Detect.** A clean vector is a combination of a few others of its subspace; a shuffled one is not.
-# The score of the detector tells them apart.
+# **1. Detect.** A clean vector is a combination of a few others of its subspace; a shuffled one
+# is not. The score of the detector tells them apart.
 detector = SelfRepresentationDetector(contamination=int(data.outlier_mask.sum()))
 flagged = detector.fit_predict(data.X) == -1
 fig, ax = plt.subplots(figsize=(6, 2.6), layout="constrained")
@@ -48,8 +48,8 @@ ax.set(title="who represents whom", xticks=[], yticks=[])
 print("clustering error:", subspace_clustering_error(data.labels[~flagged], clusterer.labels_))
 
 # %%
-# **3. Classify.** A shuffled vector belongs to the subspace in which elimination of its worst entries
-# leaves the smallest residual.
+# **3. Classify.** A shuffled vector belongs to the subspace in which elimination of its worst
+# entries leaves the smallest residual.
 classifier = EliminationClassifier(rank=3).fit(clean, clusterer.labels_)
 labels = classifier.predict(data.X[flagged])
 print("shuffled vectors per subspace:", np.bincount(labels))

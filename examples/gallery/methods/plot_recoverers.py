@@ -2,9 +2,9 @@
 Six recoverers
 ==============
 
-A recoverer is given the basis of a subspace and a shuffled vector. The picture shows how many vectors
-each method recovers as more entries move, and what it costs. :doc:`/choosing-a-recoverer` tells when to
-choose which.
+A recoverer is given the basis of a subspace and a shuffled vector. The picture shows how many
+vectors each method recovers as more entries move, and what it costs.
+:doc:`/choosing-a-recoverer` tells when to choose which.
 """
 
 import time

@@ -2,8 +2,8 @@
 Time against the number of vectors
 ==================================
 
-A model is learned from a few thousand vectors at most; judging more vectors takes time in proportion to
-their number.
+A model is learned from a few thousand vectors at most; judging more vectors takes time in
+proportion to their number.
 """
 
 import time

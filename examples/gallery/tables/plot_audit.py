@@ -2,8 +2,9 @@
 How much of a shuffled release can be undone
 ============================================
 
-A table is released after one column was shuffled between some of its rows. An attacker uses the other
-columns to link the values again. The more columns predict the shuffled one, the more rows come back.
+A table is released after one column was shuffled between some of its rows. An attacker uses the
+other columns to link the values again. The more columns predict the shuffled one, the more rows
+come back.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 A column shuffled against the rest
 ==================================
 
-Rows of one column lost their order, for instance because two exports were sorted differently. The other
-columns tell which value belongs to which row.
+Rows of one column lost their order, for instance because two exports were sorted differently.
+The other columns tell which value belongs to which row.
 """
 
 import matplotlib.pyplot as plt

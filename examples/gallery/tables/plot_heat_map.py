@@ -2,8 +2,8 @@
 Where the cells of a table moved
 ================================
 
-``result.plot()`` shows at a glance which columns and which stretch of a table are concerned. That often
-tells how the damage happened.
+``result.plot()`` shows at a glance which columns and which stretch of a table are concerned.
+That often tells how the damage happened.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ result.plot()
 
 # %%
 # In a notebook, a result shows itself as a card.
-result
+result  # noqa: B018
 
 # %%
 # How many cells are wrong, before and after:

@@ -2,8 +2,8 @@
 How sure the repair of a table is
 =================================
 
-Every suspicious record has a confidence: the probability that all of its proposed repair is right. Only
-records above ``min_confidence`` are changed; the others are listed.
+Every suspicious record has a confidence: the probability that all of its proposed repair is
+right. Only records above ``min_confidence`` are changed; the others are listed.
 """
 
 import numpy as np

@@ -2,9 +2,9 @@
 Choosing a minimum confidence
 =============================
 
-A lower ``min_confidence`` repairs more records and makes more mistakes. Here the truth is known, so
-both can be counted; on your own table, ``result.summary["trials"]`` says how repairs went that were made
-on purpose.
+A lower ``min_confidence`` repairs more records and makes more mistakes. Here the truth is
+known, so both can be counted; on your own table, ``result.summary["trials"]`` says how repairs
+went that were made on purpose.
 """
 
 import matplotlib.pyplot as plt

@@ -36,7 +36,11 @@ _Model = Annotated[
     ),
 ]
 _Changes = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Write the list of changes: a CSV with one line per cell, to review and to undo.")
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write the list of changes: a CSV with one line per cell, to review and to undo.",
+    ),
 ]
 _SafeForSpreadsheets = Annotated[
     bool,
@@ -80,10 +84,10 @@ def _options(
 
 @app.command()
 def demo(
-    seed: Annotated[
-        int, typer.Option(min=0, max=2**32 - 1, help="Random seed of the damage.")
-    ] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object for programs instead of text.")] = False,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed of the damage.")] = 0,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object for programs instead of text.")
+    ] = False,
 ) -> None:
     """Damage a real table, repair it, compare with the truth, and write demo-report.html."""
     with one_sentence():
@@ -96,11 +100,15 @@ def paper(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME]...", help=f"Experiments to run (default: all): {', '.join(EXPERIMENTS)}."
+            metavar="[NAME]...",
+            help=f"Experiments to run (default: all): {', '.join(EXPERIMENTS)}.",
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", metavar="", help="Run fewer settings and draws, in minutes instead of hours.")
+        bool,
+        typer.Option(
+            "--quick", metavar="", help="Run fewer settings and draws, in minutes instead of hours."
+        ),
     ] = False,
     data: Annotated[
         str | None,
@@ -110,10 +118,16 @@ def paper(
         str, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")
     ] = "paper",
     resume: Annotated[
-        bool, typer.Option("--resume", metavar="", help="Continue an interrupted run; finished settings are kept.")
+        bool,
+        typer.Option(
+            "--resume", metavar="", help="Continue an interrupted run; finished settings are kept."
+        ),
     ] = False,
     jobs: Annotated[
-        int, typer.Option(metavar="N", callback=refuse_zero, help="Number of processes; -1 for one per core.")
+        int,
+        typer.Option(
+            metavar="N", callback=refuse_zero, help="Number of processes; -1 for one per core."
+        ),
     ] = -1,
 ) -> None:
     """Repeat the paper's experiments and compare with the published figures: CSV, PNG, one page.
@@ -178,7 +192,12 @@ def repair(
     learning: Learning,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the repaired table to this file; - prints it."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the repaired table to this file; - prints it.",
+        ),
     ] = None,
     changes: _Changes = None,
     safe_for_spreadsheets: _SafeForSpreadsheets = False,
@@ -225,14 +244,21 @@ def repair(
 def apply(
     table: TablePath,
     changes: Annotated[
-        str, typer.Argument(metavar="CHANGES", help="List of changes written by --changes, edited or not.")
+        str,
+        typer.Argument(
+            metavar="CHANGES", help="List of changes written by --changes, edited or not."
+        ),
     ],
     reading: Reading,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the table to this file; - prints it."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write the table to this file; - prints it."
+        ),
     ] = None,
-    undo: Annotated[bool, typer.Option("--undo", metavar="", help="Move all values back where they were.")] = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", metavar="", help="Move all values back where they were.")
+    ] = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -271,10 +297,14 @@ def audit(
         ),
     ] = False,
     ratio: Annotated[
-        float, typer.Option(metavar="P", min=0.0, max=1.0, help="Share of the rows that are shuffled.")
+        float,
+        typer.Option(metavar="P", min=0.0, max=1.0, help="Share of the rows that are shuffled."),
     ] = 0.5,
     id: Annotated[
-        str | None, typer.Option(metavar="COL", help="Column that identifies the records; the attacker does not use it.")
+        str | None,
+        typer.Option(
+            metavar="COL", help="Column that identifies the records; the attacker does not use it."
+        ),
     ] = None,
     trials: Annotated[
         int, typer.Option(metavar="N", min=1, help="Number of simulated releases.")

@@ -58,7 +58,8 @@ TablePath = Annotated[
 ]
 # An empty metavar, because a switch takes no value.
 Json = Annotated[
-    bool, typer.Option("--json", metavar="", help="Print one JSON object for programs instead of text.")
+    bool,
+    typer.Option("--json", metavar="", help="Print one JSON object for programs instead of text."),
 ]
 Force = Annotated[bool, typer.Option("--force", metavar="", help="Replace files that exist.")]
 
@@ -79,11 +80,16 @@ class Reading:
     """How files are read."""
 
     format: Annotated[
-        Format | None, _option(panel=_READING, help="Format of the file (default: by its extension).")
+        Format | None,
+        _option(panel=_READING, help="Format of the file (default: by its extension)."),
     ] = None
     delimiter: Annotated[
         str | None,
-        _option(panel=_READING, metavar="CHAR", help="Field delimiter; tab for tabs (default: detected)."),
+        _option(
+            panel=_READING,
+            metavar="CHAR",
+            help="Field delimiter; tab for tabs (default: detected).",
+        ),
     ] = None
     decimal: Annotated[
         str | None,
@@ -102,15 +108,18 @@ class Reading:
         ),
     ] = None
     encoding: Annotated[
-        str, _option(panel=_READING, metavar="NAME", help="Text encoding, such as utf-8, latin-1 or utf-16.")
+        str,
+        _option(
+            panel=_READING, metavar="NAME", help="Text encoding, such as utf-8, latin-1 or utf-16."
+        ),
     ] = "utf-8"
     na: Annotated[
         list[str] | None,
         _option(
             panel=_READING,
             metavar="TEXTS",
-            help="Texts that stand for a missing value, besides an empty cell (default: NA, N/A, NaN,"
-            " null and the like).",
+            help="Texts that stand for a missing value, besides an empty cell (default: NA, N/A,"
+            " NaN, null and the like).",
         ),
     ] = None
     sheet: Annotated[
@@ -131,7 +140,13 @@ class Reading:
         ),
     ] = None
     no_header: Annotated[
-        bool, _option("--no-header", panel=_READING, metavar="", help="The file has no header: columns are called 0, 1, 2, ….")
+        bool,
+        _option(
+            "--no-header",
+            panel=_READING,
+            metavar="",
+            help="The file has no header: columns are called 0, 1, 2, ….",
+        ),
     ] = False
 
 
@@ -143,12 +158,17 @@ class Choice:
         Vectors,
         _option(
             panel=_CHOICE,
-            help="What to look for. rows: records with values in the wrong columns. columns: columns"
-            " whose rows were shuffled.",
+            help="What to look for. rows: records with values in the wrong columns. columns:"
+            " columns whose rows were shuffled.",
         ),
     ] = Vectors.rows
     id: Annotated[
-        str | None, _option(panel=_CHOICE, metavar="COL", help="Column that identifies the records; it is never changed.")
+        str | None,
+        _option(
+            panel=_CHOICE,
+            metavar="COL",
+            help="Column that identifies the records; it is never changed.",
+        ),
     ] = None
     columns: Annotated[
         list[str] | None,
@@ -167,8 +187,8 @@ class Choice:
         _option(
             panel=_CHOICE,
             metavar="COL=KIND",
-            help="For rows: treat a column as number, date, category, text or identifier, or ignore it"
-            " (default: detected).",
+            help="For rows: treat a column as number, date, category, text or identifier, or ignore"
+            " it (default: detected).",
         ),
     ] = None
     exchange: Annotated[
@@ -176,8 +196,8 @@ class Choice:
         _option(
             panel=_CHOICE,
             metavar="A,B:LINES",
-            help="For rows: answer a question of an earlier run. Columns A and B are exchanged in a range"
-            " of lines (a,b:100-200), or in all lines unlike a line that is right (a,b:unlike-7).",
+            help="For rows: answer a question of an earlier run. Columns A and B are exchanged in a"
+            " range of lines (a,b:100-200), or in all lines unlike a right one (a,b:unlike-7).",
         ),
     ] = None
     blocks: Annotated[
@@ -193,13 +213,17 @@ class Choice:
         _option(
             panel=_CHOICE,
             metavar="COL|auto|A,B;C,D",
-            help="What was shuffled together. For rows: a column that names the source of each record."
-            " For columns: lists of columns, or auto to find them.",
+            help="What was shuffled together. For rows: a column that names the source of each"
+            " record. For columns: lists of columns, or auto to find them.",
         ),
     ] = None
     reference: Annotated[
         str | None,
-        _option(panel=_CHOICE, metavar="CLEAN", help="For rows: learn from this clean table with the same columns."),
+        _option(
+            panel=_CHOICE,
+            metavar="CLEAN",
+            help="For rows: learn from this clean table with the same columns.",
+        ),
     ] = None
 
 
@@ -210,7 +234,10 @@ class Learning:
     n_subspaces: Annotated[
         int | None,
         _option(
-            panel=_LEARNING, metavar="N", min=1, help="For columns: number of subspaces (default: estimated)."
+            panel=_LEARNING,
+            metavar="N",
+            min=1,
+            help="For columns: number of subspaces (default: estimated).",
         ),
     ] = None
     rank: Annotated[
@@ -234,7 +261,12 @@ class Learning:
     ] = 0.95
     max_moves: Annotated[
         int | None,
-        _option(panel=_LEARNING, metavar="N", min=2, help="Maximum number of cells that may move in one record or column (default: no limit)."),
+        _option(
+            panel=_LEARNING,
+            metavar="N",
+            min=2,
+            help="Maximum number of cells to move in one record or column (default: no limit).",
+        ),
     ] = None
     seed: Annotated[
         int, _option(panel=_LEARNING, metavar="N", min=0, max=2**32 - 1, help="Random seed.")

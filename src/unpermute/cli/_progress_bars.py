@@ -19,6 +19,7 @@ from unpermute._progress import TITLES, Rounds, on_progress
 
 __all__ = ["draw_progress"]
 
+
 @contextmanager
 def draw_progress(*, time_left: bool = False) -> Iterator[None]:
     """Draw one bar per stage while the block runs, if stderr is a terminal."""

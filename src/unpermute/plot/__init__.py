@@ -1,8 +1,8 @@
 """Pictures of results, scikit-learn's way.
 
 A *Display* holds the numbers of one picture. Make one with ``from_estimator``,
-``from_predictions`` or ``from_result``; each draws at once, and ``plot`` draws it again on other axes.
-matplotlib is imported when something is drawn (``pip install "unpermute[plot]"``).
+``from_predictions`` or ``from_result``; each draws at once, and ``plot`` draws it again on other
+axes. matplotlib is imported when something is drawn (``pip install "unpermute[plot]"``).
 """
 
 from unpermute.plot._confidence import ConfidenceDisplay

@@ -2,6 +2,7 @@
 
 import narwhals.stable.v1 as nw
 import numpy as np
+from scipy.stats import beta
 
 from unpermute.plot._axes import AFTER, BEFORE, STAYS, axes_for, check_count
 
@@ -11,8 +12,9 @@ __all__ = ["ConfidenceDisplay"]
 class ConfidenceDisplay:
     """Stated confidence against the share that was right, above how often it was stated.
 
-    Points on the diagonal keep their promise; points below it promise too much. Where the truth is
-    unknown (:meth:`from_result`), only the bars are drawn.
+    Points on the diagonal keep their promise; points below it promise too much. The whiskers are
+    95% intervals of the shares. Where the truth is unknown (:meth:`from_result`), only the bars are
+    drawn.
 
     Make one with :meth:`from_estimator`, :meth:`from_predictions` or :meth:`from_result`.
 
@@ -64,7 +66,7 @@ class ConfidenceDisplay:
         ax : matplotlib Axes, default=None
             Axes to draw on. None: a new figure.
         **kwargs : dict
-            Passed to matplotlib's ``plot`` for the points.
+            Passed to matplotlib's ``errorbar`` for the points.
 
         Returns
         -------
@@ -105,7 +107,7 @@ class ConfidenceDisplay:
         ax : matplotlib Axes, default=None
             Axes to draw on. None: a new figure.
         **kwargs : dict
-            Passed to matplotlib's ``plot`` for the points.
+            Passed to matplotlib's ``errorbar`` for the points.
 
         Returns
         -------
@@ -130,7 +132,7 @@ class ConfidenceDisplay:
         ax : matplotlib Axes, default=None
             Axes to draw on. None: a new figure.
         **kwargs : dict
-            Passed to matplotlib's ``plot`` for the points.
+            Passed to matplotlib's ``errorbar`` for the points.
 
         Returns
         -------
@@ -152,7 +154,7 @@ class ConfidenceDisplay:
         ax : matplotlib Axes, default=None
             Axes to draw on. None: a new figure.
         **kwargs : dict
-            Passed to matplotlib's ``plot`` for the points.
+            Passed to matplotlib's ``errorbar`` for the points.
 
         Returns
         -------
@@ -164,7 +166,9 @@ class ConfidenceDisplay:
         known = np.isfinite(self.share_right)
         bars = self.ax_.twinx() if known.any() else self.ax_
         places = np.minimum((self.confidence * self.n_bins).astype(int), self.n_bins - 1)
-        bars.bar((places + 0.5) / self.n_bins, self.count, 0.9 / self.n_bins, color=STAYS, alpha=0.4)
+        bars.bar(
+            (places + 0.5) / self.n_bins, self.count, 0.9 / self.n_bins, color=STAYS, alpha=0.4
+        )
         bars.set_ylabel("number")
         if known.any():
             # The bars stay in the lower third, the points on top of them.
@@ -172,13 +176,23 @@ class ConfidenceDisplay:
             self.ax_.set_zorder(bars.get_zorder() + 1)
             self.ax_.patch.set_visible(False)
             self.ax_.plot([0, 1], [0, 1], color=STAYS, linewidth=1, linestyle="--")
-            options = {"marker": "o", "color": AFTER, **kwargs}
-            self.ax_.plot(self.confidence[known], self.share_right[known], **options)
+            share, count = self.share_right[known], self.count[known]
+            interval = np.abs(np.array(_interval(share, count)) - share)
+            options = {"fmt": "o", "capsize": 3, "color": AFTER, **kwargs}
+            self.ax_.errorbar(self.confidence[known], share, yerr=interval, **options)
             self.ax_.set(ylabel="share that was right", ylim=(-0.02, 1.04))
         if self.min_confidence is not None:
             self.ax_.axvline(self.min_confidence, color=BEFORE, linewidth=1)
         self.ax_.set(xlabel="stated confidence", xlim=(-0.02, 1.02))
         return self
+
+
+def _interval(share, count):
+    """95% interval of a share of so many (Clopper and Pearson)."""
+    right = share * count
+    low = np.where(right > 0, beta.ppf(0.025, right, count - right + 1), 0.0)
+    high = np.where(right < count, beta.ppf(0.975, right + 1, count - right), 1.0)
+    return low, high
 
 
 def _bins(confidence, right, n_bins):

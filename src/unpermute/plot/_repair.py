@@ -106,7 +106,7 @@ class RepairDisplay:
         panels = {"Observed": X, "Repaired": check_matrix("X_fixed", X_fixed, X.shape)}
         if truth is not None:
             panels["Truth"] = check_matrix("truth", truth, X.shape)
-        same = (X == panels["Repaired"]) | (np.isnan(X) & np.isnan(panels["Repaired"]))
+        same = (panels["Repaired"] == X) | (np.isnan(X) & np.isnan(panels["Repaired"]))
         marked = np.flatnonzero(~same.all(axis=1))
         return cls(panels=panels, marked=marked).plot(ax=ax, **kwargs)
 

@@ -118,7 +118,7 @@ class SubspaceDisplay:
         return cls(
             position=np.column_stack([(part - centre) @ axis for part in both]),
             distance=np.column_stack([_distances(part, bases, offsets, labels) for part in both]),
-            changed=np.any(X != X_fixed, axis=1),
+            changed=np.any(X_fixed != X, axis=1),
         ).plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):

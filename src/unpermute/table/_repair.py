@@ -81,10 +81,10 @@ def scan(
     [[5, 'recovered', 'two fields swapped']]
     """
     return _run(
-        frame, False, verbose, vectors=vectors, id=id, columns=columns, exclude=exclude, kinds=kinds,
-        blocks=blocks, groups=groups, reference=reference, n_subspaces=n_subspaces, rank=rank,
-        min_confidence=min_confidence, max_moves=max_moves, random_state=random_state,
-        n_jobs=n_jobs, model=model, exchange=exchange,
+        frame, False, verbose, vectors=vectors, id=id, columns=columns, exclude=exclude,
+        kinds=kinds, blocks=blocks, groups=groups, reference=reference, n_subspaces=n_subspaces,
+        rank=rank, min_confidence=min_confidence, max_moves=max_moves,
+        random_state=random_state, n_jobs=n_jobs, model=model, exchange=exchange,
     )  # fmt: skip
 
 
@@ -156,10 +156,10 @@ def repair(
     [[5, 'alcohol', '112.0', '14.2'], [5, 'magnesium', '14.2', '112.0']]
     """
     return _run(
-        frame, True, verbose, vectors=vectors, id=id, columns=columns, exclude=exclude, kinds=kinds,
-        blocks=blocks, groups=groups, reference=reference, n_subspaces=n_subspaces, rank=rank,
-        min_confidence=min_confidence, max_moves=max_moves, random_state=random_state,
-        n_jobs=n_jobs, model=model, exchange=exchange,
+        frame, True, verbose, vectors=vectors, id=id, columns=columns, exclude=exclude,
+        kinds=kinds, blocks=blocks, groups=groups, reference=reference, n_subspaces=n_subspaces,
+        rank=rank, min_confidence=min_confidence, max_moves=max_moves,
+        random_state=random_state, n_jobs=n_jobs, model=model, exchange=exchange,
     )  # fmt: skip
 
 
