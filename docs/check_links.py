@@ -28,7 +28,9 @@ class Page(HTMLParser):
 
 def find_dead_links(root):
     """Yield the page and the link of everything that leads nowhere."""
-    pages = {path: Page(path) for path in sorted(root.rglob("*.html"))}
+    # Templates of the theme are no pages.
+    found = [path for path in sorted(root.rglob("*.html")) if "_static" not in path.parts]
+    pages = {path: Page(path) for path in found}
     for path, page in pages.items():
         for link in page.links:
             parts = urlsplit(link)

@@ -15,7 +15,7 @@ import unpermute
 
 os.environ.update(
     MPLBACKEND="agg",
-    COLUMNS="80",
+    COLUMNS="74",
     NO_COLOR="1",
     OMP_NUM_THREADS="1",
     PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -107,6 +107,7 @@ sphinx_gallery_conf = {
     "doc_module": ("unpermute",),
     "reference_url": {"unpermute": None},
     "backreferences_dir": "_backreferences",
+    "capture_repr": ("_repr_html_",),
     "inspect_global_variables": False,
     "show_signature": False,
     "copyfile_regex": "",

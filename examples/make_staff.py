@@ -12,8 +12,8 @@ def main(path, unit):
     """Write the table."""
     rng = np.random.default_rng(0)
     age, years = rng.integers(20, 65, 400), rng.integers(0, 30, 400)
-    hours = rng.choice([20, 30, 40], 400)
-    salary = (30 * age + 60 * years + 1500) * hours / 40 + 3 * rng.standard_normal(400)
+    hours = rng.integers(20, 41, 400)
+    salary = 1500 + 41 * age + 67 * years + 33 * hours + 5 * rng.standard_normal(400)
     salary = np.round(salary / unit) * unit
     header = "age,years,hours,salary"
     table = np.column_stack([age, years, hours, salary])

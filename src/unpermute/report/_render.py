@@ -158,14 +158,14 @@ def key_figures(found):
         return [
             Figure("0", judged),
             Figure(f"{len(found.names):,}", "columns compared"),
-            Figure(told, "of moved cells would be put back"),
+            Figure(told, "of moved cells could be put back"),
         ]
     cells = found.n_rows * len(found.names)
     share = share_text(summary["n_moved_cells"] / cells) if cells else "0%"
     figures = [
         Figure(f"{summary['n_suspicious']:,}", judged),
         Figure(f"{summary['n_repaired']:,}", "can be put back"),
-        Figure(f"{summary['n_uncertain']:,}", "too unsure to touch"),
+        Figure(f"{summary['n_uncertain']:,}", "too uncertain to change"),
         Figure(f"{summary['n_moved_cells']:,}", f"cells move, {share} of the table"),
     ]
     if len(found.confidence):

@@ -367,7 +367,7 @@ def _sentence(line, columns, options):
 
 
 def _advice(lines, columns, options):
-    """Say what would protect."""
+    """Return the mitigations that would help, in sentences."""
     if options["ratio"] >= _WEAK_ATTACKER:
         return _advice_for_all_rows(lines[-1])
     _, value, low, high, baseline, _ = lines[0]

@@ -22,7 +22,7 @@ def scan(
     groups=None, reference=None, n_subspaces=None, rank=None, min_confidence=0.95, max_moves=None,
     random_state=0, n_jobs=None, model=None, exchange=None, verbose=0,
 ):  # fmt: skip
-    """Say which records or columns of a table look shuffled; change nothing.
+    """List the records or columns of a table that look shuffled; nothing is changed.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def repair(
     groups=None, reference=None, n_subspaces=None, rank=None, min_confidence=0.95, max_moves=None,
     random_state=0, n_jobs=None, model=None, exchange=None, verbose=0,
 ):  # fmt: skip
-    """Put the values of shuffled records or columns back where that is sure.
+    """Move shuffled values back where they belong, if the confidence is high enough.
 
     Parameters
     ----------
@@ -139,8 +139,8 @@ def repair(
     Returns
     -------
     TableResult
-        ``frame`` is the repaired table, ``changes`` lists every moved cell; what is suspicious
-        but unsure is listed in ``vectors`` and left alone.
+        ``frame`` is the repaired table, ``changes`` lists every moved cell. Low-confidence records
+        are listed in ``vectors`` and never changed.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def learn(
     frame, *, columns=None, exclude=None, kinds=None, rank=None, random_state=0, n_jobs=None,
     verbose=0,
 ):  # fmt: skip
-    """Learn what the records of a clean table look like, to judge other tables by it.
+    """Learn a model of clean records, to judge other tables by it.
 
     Parameters
     ----------
