@@ -30,6 +30,9 @@ TITLES = {
     "certify": "Rule out other orders",
     "match": "Match values with places",
     "assign": "Match whole groups",
+    "judge": "Judge the vectors",
+    "climb": "Improve their order",
+    "search records": "Search the records",
 }
 _WIDTH = 30
 
