@@ -81,6 +81,31 @@ def test_the_command_page_has_every_command():
     assert set(re.findall(r"\{command-reference\} (\w+)", page)) == set(get_command(app).commands)
 
 
+# Sentences that readers had to read twice, and that were replaced.
+RIDDLES = [
+    "How long work reports",
+    "Of what is not found that is known",
+    "whole stays below",
+    "Degrees of freedom; estimated",
+    "keep each other's company",
+    "Less sure means untouched",
+    "Other numbers damage other records",
+    "What is too unsure",
+    "what is too unsure",
+    "what would protect",
+    "times smaller than the median do not differ",
+    "Fewer starts are none",
+]
+
+
+@pytest.mark.parametrize("phrase", RIDDLES)
+def test_riddles_do_not_come_back(phrase):
+    texts = [*(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.j2"), ROOT / "README.md"]
+    texts += [path for path in DOCS.rglob("*.md") if "_" not in path.relative_to(DOCS).parts[0]]
+    found = [path.name for path in texts if phrase in path.read_text(encoding="utf-8")]
+    assert not found
+
+
 def test_the_gallery_is_large_enough():
     assert len([path for path in EXAMPLES if "gallery" in path.parts]) >= 15
 

@@ -33,7 +33,8 @@ _MAX_STARTS, _FIRST_STARTS, _FEW_STARTS = 30000, 2000, 120
 # Evidence from which a solution down at a known noise is left as it is, certain or not: where the
 # noise allows no certainty, all vectors would cost the whole budget.
 _LIKELY = 5.0
-# Fewer starts are none: they take long on long vectors and settle next to none of them.
+# Below so many starts random restarts do not pay off: they take long on long vectors and settle
+# hardly any of them.
 _MIN_STARTS = 200
 # Vectors of the first wave; every other has twice as many as the one before. One that certifies a
 # smaller share of its vectors is the last.
