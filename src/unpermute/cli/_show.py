@@ -191,7 +191,8 @@ class Screen:
         if trials.get("n"):
             self._print(
                 f"Tried on {counted(trials['n'], 'record')} damaged on purpose:"
-                f" {trials['n_changed']:,} would be changed, {trials['n_right']:,} of them correctly.",
+                f" {trials['n_changed']:,} would be changed, {trials['n_right']:,} of them"
+                " correctly.",
                 style="dim",
             )
 
