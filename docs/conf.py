@@ -54,6 +54,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinxcontrib.programoutput",
     "command_reference",
+    "decisions",
     "import_graph",
     "scratch",
 ]

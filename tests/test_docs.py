@@ -127,11 +127,34 @@ def test_dead_links_are_found(tmp_path):
     assert dead == [("a.html", "b.html#y"), ("b.html", "c.png")]
 
 
-def test_the_import_graph_shows_every_package():
-    spec = importlib.util.spec_from_file_location("graph", DOCS / "_ext" / "import_graph.py")
-    graph = importlib.util.module_from_spec(spec)
+def test_every_decision_becomes_a_page(tmp_path):
+    decisions = _extension("decisions")
+    source = tmp_path / "decisions.md"
+    source.write_text(
+        "# Title\n\n## Decisions\n\n- **One way.** Because\n  it is.\n- **One way** again.\n\n"
+        "## Open\n"
+        "- **No decision.**\n"
+    )
+    decisions.write_pages(source, tmp_path / "pages")
+    assert sorted(path.name for path in (tmp_path / "pages").iterdir()) == [
+        "index.md", "one-way-1.md", "one-way.md"
+    ]  # fmt: skip
+    page = (tmp_path / "pages" / "one-way.md").read_text()
+    assert page == "# One way\n\n**One way.** Because\nit is.\n"
+    own = list(decisions.read_decisions((DOCS / "decisions.md").read_text().splitlines()))
+    assert len(own) > 20
+
+
+def _extension(name):
     pytest.importorskip("docutils")
-    spec.loader.exec_module(graph)
+    spec = importlib.util.spec_from_file_location(name, DOCS / "_ext" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_import_graph_shows_every_package():
+    graph = _extension("import_graph")
     imports = graph.read_imports()
     assert {"numerics", "table", "cli", "plot"} <= set(imports)
     assert imports["numerics"] == set()
