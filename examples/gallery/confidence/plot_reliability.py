@@ -14,7 +14,7 @@ from unpermute.datasets import make_permuted_subspaces
 from unpermute.plot import ConfidenceDisplay
 
 confidence, closer = [], []
-for seed in range(6):
+for seed in range(5):
     data = make_permuted_subspaces(
         1, 200, 16, 5, outlier_ratio=0.3, snr_db=(10, 14)[seed % 2], random_state=seed
     )
