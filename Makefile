@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser lint bench bench-gate fuzz test-versions
+.PHONY: help demo test test-browser lint bench bench-gate docs docs-open fuzz test-versions
 # The targets share one environment: pip must not run twice in it at once.
 .NOTPARALLEL:
 
@@ -44,6 +44,14 @@ bench: $(VENV)/.cli,bench  ## print the benchmark tables (benchmarks/ has longer
 
 bench-gate: $(VENV)/.cli,test  ## fail if a workload became much slower than recorded (RECORD=1 records better ones)
 	@OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python benchmarks/gate.py $(if $(RECORD),--record)
+
+docs: $(VENV)/.cli,dask,docs  ## build the documentation into docs/_build/html; warnings are errors
+	@$(BIN)/python -m sphinx -b html -W -n --keep-going -q docs docs/_build/html
+	@$(BIN)/python docs/check_links.py docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+docs-open: docs  ## build the documentation and serve it on http://localhost:8000
+	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory docs/_build/html 8000
 
 # The stamp .venv/.a,b says that the extras a and b are installed; it is renewed when their list is.
 $(VENV)/.%: pyproject.toml | $(BIN)/python

@@ -14,7 +14,7 @@ from rich.progress import Progress
 from typer.testing import CliRunner
 
 from unpermute import __version__
-from unpermute._progress import report
+from unpermute._progress import TITLES, report
 from unpermute.cli import _progress_bars, main
 from unpermute.cli._app import app
 
@@ -65,7 +65,7 @@ def test_bars_need_a_terminal(capsys):
 def test_every_title_has_a_stage_that_reports_it():
     source = Path(_progress_bars.__file__).parents[1]
     code = "".join(file.read_text(encoding="utf-8") for file in source.rglob("*.py"))
-    for stage in _progress_bars._TITLES:
+    for stage in TITLES:
         assert re.search(rf"(stage=|report\()\"{stage}\"", code), stage
 
 

@@ -4,12 +4,13 @@ The only module that touches scikit-learn's private validation helpers.
 """
 
 import datetime
+import functools
 import re
 from contextlib import contextmanager
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import _fit_context as fit_context
+from sklearn.base import _fit_context
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import (
     HasMethods,
@@ -18,6 +19,8 @@ from sklearn.utils._param_validation import (
     validate_params,
 )
 from sklearn.utils.validation import validate_data
+
+from unpermute._progress import show_progress
 
 __all__ = [
     "HasMethods",
@@ -38,6 +41,23 @@ __all__ = [
 
 _TEXT = (str, bytes)
 _DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+
+
+def fit_context(*, prefer_skip_nested_validation):
+    """Check the parameters before a method of an estimator, and draw progress if `verbose`."""
+    checked = _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
+
+    def decorate(method):
+        run = checked(method)
+
+        @functools.wraps(method)
+        def fit(estimator, *args, **kwargs):
+            with show_progress(getattr(estimator, "verbose", 0)):
+                return run(estimator, *args, **kwargs)
+
+        return fit
+
+    return decorate
 
 
 def check_vectors(X, *, name="X", allow_nan=False, min_vectors=1, min_features=1):

@@ -72,6 +72,15 @@ def fit(
     -------
     model : estimator
         The same model. What it knows of single vectors (``labels_``, ...) is about the sample.
+
+    Examples
+    --------
+    ``examples/cluster.py`` is a whole program.
+
+    >>> from unpermute import PMSDR, distributed
+    >>> model = distributed.fit(
+    ...     PMSDR(random_state=0), "/data/sensors", client="tcp://scheduler:8786"
+    ... )  # doctest: +SKIP
     """
     check_count("block_size", block_size)
     with _connect(client, n_workers) as connected, map_by(partial(_map_on, connected)):
@@ -121,6 +130,15 @@ def transform(
     -------
     output : Path
         The folder.
+
+    Examples
+    --------
+    ``examples/cluster.py`` is a whole program.
+
+    >>> from unpermute import distributed, stream
+    >>> distributed.transform(model, "/data/sensors", "/data/repaired")  # doctest: +SKIP
+    >>> for part in stream.read_results("/data/repaired"):  # doctest: +SKIP
+    ...     print(part.start, (part.status == "recovered").sum())
     """
     check_count("block_size", block_size)
     check_model(model)

@@ -32,20 +32,23 @@ _Model = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Use a model that --save-model has written, instead of learning one from the table.",
+        help="Judge the table by a model saved with --save-model instead of learning a new one.",
     ),
 ]
 _Changes = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Write a CSV with one line per moved cell.")
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write the list of changes: a CSV with one line per cell, to review and to undo.",
+    ),
 ]
 _SafeForSpreadsheets = Annotated[
     bool,
     typer.Option(
         "--safe-for-spreadsheets",
         metavar="",
-        help="In the list of --changes, put an apostrophe before cells that begin with = + - or @."
-        " A spreadsheet would calculate them, and a formula that somebody put into the table could"
-        " send data away. With the apostrophe they are text, and apply reads them back.",
+        help="In the list of changes, put an apostrophe before cells that begin with = + - or @, so"
+        " that a spreadsheet does not run them as formulas; apply removes it again.",
     ),
 ]
 _FailOnFound = Annotated[
@@ -81,12 +84,12 @@ def _options(
 
 @app.command()
 def demo(
-    seed: Annotated[
-        int, typer.Option(min=0, max=2**32 - 1, help="Other numbers damage other records.")
-    ] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed of the damage.")] = 0,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object for programs instead of text.")
+    ] = False,
 ) -> None:
-    """Damage a real table, repair it before your eyes, and write demo-report.html."""
+    """Damage a real table, repair it, compare with the truth, and write demo-report.html."""
     with one_sentence():
         from unpermute.cli import _demo
     _demo.run(seed=seed, as_json=json)
@@ -97,27 +100,37 @@ def paper(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME]...", help=f"Which ones: {', '.join(EXPERIMENTS)}. None: all."
+            metavar="[NAME]...",
+            help=f"Experiments to run (default: all): {', '.join(EXPERIMENTS)}.",
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", metavar="", help="Fewer settings and draws: minutes.")
+        bool,
+        typer.Option(
+            "--quick", metavar="", help="Run fewer settings and draws, in minutes instead of hours."
+        ),
     ] = False,
     data: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="Folder with the data; otherwise $UNPERMUTE_DATA."),
+        typer.Option(metavar="DIR", help="Folder with the data sets (default: $UNPERMUTE_DATA)."),
     ] = None,
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="DIR", help="Where results go.")
+        str, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")
     ] = "paper",
     resume: Annotated[
-        bool, typer.Option("--resume", metavar="", help="Keep what an earlier run finished.")
+        bool,
+        typer.Option(
+            "--resume", metavar="", help="Continue an interrupted run; finished settings are kept."
+        ),
     ] = False,
     jobs: Annotated[
-        int, typer.Option(metavar="N", callback=refuse_zero, help="Processes; -1: one per core.")
+        int,
+        typer.Option(
+            metavar="N", callback=refuse_zero, help="Number of processes; -1 for one per core."
+        ),
     ] = -1,
 ) -> None:
-    """Run the paper's experiments again, beside their published figures: CSV, pictures, a page.
+    """Repeat the paper's experiments and compare with the published figures: CSV, PNG, one page.
 
     Examples:
 
@@ -146,7 +159,7 @@ def scan(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Say which records or columns of a table look shuffled; change nothing.
+    """List the records or columns of a table that look shuffled; nothing is changed.
 
     Examples:
 
@@ -179,23 +192,28 @@ def repair(
     learning: Learning,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the repaired table; - prints."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the repaired table to this file; - prints it.",
+        ),
     ] = None,
     changes: _Changes = None,
     safe_for_spreadsheets: _SafeForSpreadsheets = False,
     report: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write a report in HTML.")
+        str | None, typer.Option(metavar="FILE", help="Write a report as one HTML page.")
     ] = None,
     save_model: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Write the learned model, for --model."),
+        typer.Option(metavar="FILE", help="Save the learned model, for --model."),
     ] = None,
     model: _Model = None,
     fail_on_found: _FailOnFound = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Put shuffled values back where they belong; a dry run unless -o is given.
+    """Move shuffled values back where they belong; without -o, this is a dry run.
 
     Values are moved, never invented: a repaired CSV differs from the table in the moved cells only.
 
@@ -226,18 +244,25 @@ def repair(
 def apply(
     table: TablePath,
     changes: Annotated[
-        str, typer.Argument(metavar="CHANGES", help="The list that --changes wrote, as edited.")
+        str,
+        typer.Argument(
+            metavar="CHANGES", help="List of changes written by --changes, edited or not."
+        ),
     ],
     reading: Reading,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the table; - prints it."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write the table to this file; - prints it."
+        ),
     ] = None,
-    undo: Annotated[bool, typer.Option("--undo", metavar="", help="Move everything back.")] = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", metavar="", help="Move all values back where they were.")
+    ] = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Replay a list of changes that a person has edited, or undo it; only check it without -o.
+    """Apply a reviewed list of changes to a table, or undo it; without -o, only check the list.
 
     Examples:
 
@@ -288,26 +313,31 @@ def audit(
     table: TablePath,
     columns: Annotated[
         list[str],
-        typer.Option(metavar="A,B", help="Columns that are shuffled before release."),
+        typer.Option(metavar="A,B", help="Columns that are shuffled before the release."),
     ],
     reading: Reading,
     release: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="The release itself; otherwise it is imitated."),
+        typer.Option(metavar="FILE", help="The released table (default: releases are simulated)."),
     ] = None,
     together: Annotated[
         bool,
         typer.Option(
             "--together/--independent",
             metavar="",
-            help="Shuffle all columns with one permutation, or each with its own.",
+            help="Shuffle all columns with one permutation (--together) or each with its own"
+            " (--independent, the default).",
         ),
     ] = False,
     ratio: Annotated[
-        float, typer.Option(metavar="P", min=0.0, max=1.0, help="Share of rows shuffled.")
+        float,
+        typer.Option(metavar="P", min=0.0, max=1.0, help="Share of the rows that are shuffled."),
     ] = 0.5,
     id: Annotated[
-        str | None, typer.Option(metavar="COL", help="Column that names the records.")
+        str | None,
+        typer.Option(
+            metavar="COL", help="Column that identifies the records; the attacker does not use it."
+        ),
     ] = None,
     trials: Annotated[
         int, typer.Option(metavar="N", min=1, help="Number of simulated releases.")
@@ -322,12 +352,12 @@ def audit(
     ] = 0.05,
     max_seconds: Annotated[
         float | None,
-        typer.Option(metavar="S", min=0.001, help="Time after which no other trial begins."),
+        typer.Option(metavar="S", min=0.001, help="Start no new trial after this many seconds."),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Random seed.")] = 0,
     json: Json = False,
 ) -> None:
-    """Say how much of a release with shuffled columns can be undone, and what would protect.
+    """Estimate how much of a release with shuffled columns can be undone, and how to protect it.
 
     Examples:
 

@@ -54,11 +54,12 @@ class Format(StrEnum):
 
 
 TablePath = Annotated[
-    str, typer.Argument(metavar="TABLE", help="The table; - reads CSV from a pipe.")
+    str, typer.Argument(metavar="TABLE", help="Table to read; - reads CSV from standard input.")
 ]
 # An empty metavar, because a switch takes no value.
 Json = Annotated[
-    bool, typer.Option("--json", metavar="", help="Print one JSON object and nothing else.")
+    bool,
+    typer.Option("--json", metavar="", help="Print one JSON object for programs instead of text."),
 ]
 Force = Annotated[bool, typer.Option("--force", metavar="", help="Replace files that exist.")]
 
@@ -79,18 +80,23 @@ class Reading:
     """How files are read."""
 
     format: Annotated[
-        Format | None, _option(panel=_READING, help="Format, if the extension does not tell.")
+        Format | None,
+        _option(panel=_READING, help="Format of the file (default: by its extension)."),
     ] = None
     delimiter: Annotated[
         str | None,
-        _option(panel=_READING, metavar="CHAR", help="Between fields (tab for tabs); guessed."),
+        _option(
+            panel=_READING,
+            metavar="CHAR",
+            help="Field delimiter; tab for tabs (default: detected).",
+        ),
     ] = None
     decimal: Annotated[
         str | None,
         _option(
             panel=_READING,
             metavar="CHAR",
-            help="Decimal mark, a point or a comma (default: as the cells of each column show).",
+            help="Decimal mark, a point or a comma (default: detected in each column).",
         ),
     ] = None
     thousands: Annotated[
@@ -98,18 +104,22 @@ class Reading:
         _option(
             panel=_READING,
             metavar="CHAR",
-            help="Character between groups of three digits (default: as the cells show).",
+            help="Thousands separator (default: detected).",
         ),
     ] = None
     encoding: Annotated[
-        str, _option(panel=_READING, metavar="NAME", help="utf-8, latin-1, utf-16, ….")
+        str,
+        _option(
+            panel=_READING, metavar="NAME", help="Text encoding, such as utf-8, latin-1 or utf-16."
+        ),
     ] = "utf-8"
     na: Annotated[
         list[str] | None,
         _option(
             panel=_READING,
             metavar="TEXTS",
-            help="Texts that mean no value, besides the empty one; replaces NA, N/A, NaN, null, ….",
+            help="Texts that stand for a missing value, besides an empty cell (default: NA, N/A,"
+            " NaN, null and the like).",
         ),
     ] = None
     sheet: Annotated[
@@ -126,11 +136,17 @@ class Reading:
             panel=_READING,
             metavar="N",
             min=0,
-            help="Lines before the header that are no part of the table (default: found).",
+            help="Number of lines to skip before the header (default: detected).",
         ),
     ] = None
     no_header: Annotated[
-        bool, _option("--no-header", panel=_READING, metavar="", help="Columns are called 0, 1, ….")
+        bool,
+        _option(
+            "--no-header",
+            panel=_READING,
+            metavar="",
+            help="The file has no header: columns are called 0, 1, 2, ….",
+        ),
     ] = False
 
 
@@ -142,11 +158,17 @@ class Choice:
         Vectors,
         _option(
             panel=_CHOICE,
-            help="rows: records with values in wrong columns; columns: columns with shuffled rows.",
+            help="What to look for. rows: records with values in the wrong columns. columns:"
+            " columns whose rows were shuffled.",
         ),
     ] = Vectors.rows
     id: Annotated[
-        str | None, _option(panel=_CHOICE, metavar="COL", help="Column that names the records.")
+        str | None,
+        _option(
+            panel=_CHOICE,
+            metavar="COL",
+            help="Column that identifies the records; it is never changed.",
+        ),
     ] = None
     columns: Annotated[
         list[str] | None,
@@ -165,8 +187,8 @@ class Choice:
         _option(
             panel=_CHOICE,
             metavar="COL=KIND",
-            help="For rows: what a column holds: number, date, category, text, identifier, or"
-            " ignore (default: recognised).",
+            help="For rows: treat a column as number, date, category, text or identifier, or ignore"
+            " it (default: detected).",
         ),
     ] = None
     exchange: Annotated[
@@ -174,8 +196,8 @@ class Choice:
         _option(
             panel=_CHOICE,
             metavar="A,B:LINES",
-            help="For rows: columns A and B are exchanged, from one line of the file to another"
-            " (a,b:100-200) or in all lines that are unlike one (a,b:unlike-7).",
+            help="For rows: answer a question of an earlier run. Columns A and B are exchanged in a"
+            " range of lines (a,b:100-200), or in all lines unlike a right one (a,b:unlike-7).",
         ),
     ] = None
     blocks: Annotated[
@@ -183,7 +205,7 @@ class Choice:
         _option(
             panel=_CHOICE,
             metavar="COL",
-            help="For columns: values moved only where this one is equal.",
+            help="For columns: values moved only between rows that are equal in this column.",
         ),
     ] = None
     groups: Annotated[
@@ -191,13 +213,17 @@ class Choice:
         _option(
             panel=_CHOICE,
             metavar="COL|auto|A,B;C,D",
-            help="Vectors that share one permutation: a column naming the source of each record;"
-            " for columns, lists of columns, or auto.",
+            help="What was shuffled together. For rows: a column that names the source of each"
+            " record. For columns: lists of columns, or auto to find them.",
         ),
     ] = None
     reference: Annotated[
         str | None,
-        _option(panel=_CHOICE, metavar="CLEAN", help="For rows: a clean table to learn from."),
+        _option(
+            panel=_CHOICE,
+            metavar="CLEAN",
+            help="For rows: learn from this clean table with the same columns.",
+        ),
     ] = None
 
 
@@ -208,7 +234,10 @@ class Learning:
     n_subspaces: Annotated[
         int | None,
         _option(
-            panel=_LEARNING, metavar="N", min=1, help="For columns: kinds of columns; estimated."
+            panel=_LEARNING,
+            metavar="N",
+            min=1,
+            help="For columns: number of subspaces (default: estimated).",
         ),
     ] = None
     rank: Annotated[
@@ -227,12 +256,17 @@ class Learning:
             metavar="P",
             min=0.0,
             max=1.0,
-            help="Minimum confidence; less certain repairs are proposed but not made.",
+            help="Minimum confidence; less certain repairs are proposed but not applied.",
         ),
     ] = 0.95
     max_moves: Annotated[
         int | None,
-        _option(panel=_LEARNING, metavar="N", min=2, help="Most cells that may move in a vector."),
+        _option(
+            panel=_LEARNING,
+            metavar="N",
+            min=2,
+            help="Maximum number of cells to move in one record or column (default: no limit).",
+        ),
     ] = None
     seed: Annotated[
         int, _option(panel=_LEARNING, metavar="N", min=0, max=2**32 - 1, help="Random seed.")
@@ -243,7 +277,7 @@ class Learning:
             panel=_LEARNING,
             metavar="N",
             callback=refuse_zero,
-            help="Threads, -1 for one per core; the answer does not depend on them.",
+            help="Number of threads, -1 for one per core; the result is the same with any number.",
         ),
     ] = None
 

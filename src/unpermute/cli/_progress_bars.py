@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from rich.console import Console
 from rich.progress import (
@@ -16,22 +15,9 @@ from rich.progress import (
 )
 from rich.progress import TaskID as BarID
 
-from unpermute._progress import on_progress
+from unpermute._progress import TITLES, Rounds, on_progress
 
 __all__ = ["draw_progress"]
-
-# A stage that is not listed is drawn under its own name.
-_TITLES = {
-    "detect": "Detect shuffled vectors",
-    "cluster": "Cluster the clean ones",
-    "classify": "Classify the shuffled ones",
-    "project": "Compare with the subspaces",
-    "recover": "Recover their entries",
-    "search": "Search for their order",
-    "certify": "Rule out other orders",
-    "match": "Match values with places",
-    "assign": "Match whole groups",
-}
 
 
 @contextmanager
@@ -79,16 +65,9 @@ def _compiling(progress: Progress) -> Iterator[None]:
         yield
 
 
-@dataclass
-class _Bar:
-    bar_id: BarID
-    before: int = 0  # units of the rounds that are over
-    done: int = 0
-    total: int = 0
-
-
 def _bars(progress: Progress) -> Callable[[str, int, int], None]:
-    bars: dict[str, _Bar] = {}
+    bars: dict[str, BarID] = {}
+    rounds = Rounds()
     # Until the first report, so that the screen is not empty.
     waiting = progress.add_task("Get ready", total=None)
 
@@ -96,12 +75,8 @@ def _bars(progress: Progress) -> Callable[[str, int, int], None]:
         if not bars:
             progress.remove_task(waiting)
         if stage not in bars:
-            bars[stage] = _Bar(progress.add_task(_TITLES.get(stage, stage.capitalize())))
-        bar = bars[stage]
-        # A stage may run several times, for instance once per subspace: its bar goes on growing.
-        if done < bar.done or bar.done == bar.total:
-            bar.before += bar.total
-        bar.done, bar.total = done, total
-        progress.update(bar.bar_id, completed=bar.before + done, total=bar.before + total)
+            bars[stage] = progress.add_task(TITLES.get(stage, stage.capitalize()))
+        completed, known = rounds.add(stage, done, total)
+        progress.update(bars[stage], completed=completed, total=known)
 
     return draw

@@ -69,7 +69,7 @@ class Screen:
             known = "A clean table to learn from (--reference)" if by_row else "Known --blocks"
             self._print(
                 "\nNone of them can be repaired with enough confidence."
-                f" {known} or known --groups may help."
+                f" {known}, or --groups, may help."
             )
             return
         stem, suffix = _stem(table)
@@ -89,15 +89,15 @@ class Screen:
             done += f" and {counted(n_mended, 'line')} mended" if n_mended else ""
             self._print(f"\n{outputs.table} is {table} with {done}, and nothing else.")
         for path, what in [
-            (outputs.changes, "lists every moved cell, and what was proposed but not done"),
+            (outputs.changes, "lists every moved cell, and the proposals that were not applied"),
             (outputs.report, "is the report, for a browser"),
-            (outputs.model, "is what was learned, for --model"),
+            (outputs.model, "is the learned model, for --model"),
         ]:
             if path not in (None, "-"):
                 self._print(f"{path} {what}.")
         if outputs.changes not in (None, "-") and result.summary["n_suspicious"]:
             words = ["unpermute", "apply", table, outputs.changes, "-o", f"{stem}.edited{suffix}"]
-            self._print("To decide yourself, write yes or no in its column accept, and then:")
+            self._print("To decide yourself, edit its column accept (yes or no), then run:")
             self._command(words)
 
     def asked(self, questions: list[dict]) -> None:
@@ -154,7 +154,7 @@ class Screen:
         self._console.print()
         self._console.print(table)
         if result.advice:
-            self._print("\nWhat would protect:")
+            self._print("\nMitigations that would help:")
             advice = Table.grid(padding=(0, 1))
             for each in result.advice:
                 advice.add_row("-", _text(each))
@@ -191,7 +191,8 @@ class Screen:
         if trials.get("n"):
             self._print(
                 f"Tried on {counted(trials['n'], 'record')} damaged on purpose:"
-                f" {trials['n_changed']:,} would be changed, {trials['n_right']:,} rightly.",
+                f" {trials['n_changed']:,} would be changed, {trials['n_right']:,} of them"
+                " correctly.",
                 style="dim",
             )
 

@@ -25,6 +25,26 @@ class SelfRepresentationClustering(ClusterMixin, BaseEstimator):
     A subclass says how in ``_self_representation(X)``, which returns a csr_array whose row j
     represents vector j, and has the parameters `n_clusters`, `keep`, `min_size` and
     `random_state`.
+
+    Examples
+    --------
+    Represent vectors by those at a small angle:
+
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> from unpermute.cluster import SelfRepresentationClustering
+    >>> class AngleClustering(SelfRepresentationClustering):
+    ...     def __init__(self, n_clusters=None, *, keep=1.0, min_size=2, random_state=None):
+    ...         self.n_clusters, self.keep, self.min_size = n_clusters, keep, min_size
+    ...         self.random_state = random_state
+    ...
+    ...     def _self_representation(self, X):
+    ...         X = X / np.linalg.norm(X, axis=1, keepdims=True)
+    ...         return csr_array((X @ X.T) ** 8 * (1 - np.eye(len(X))))
+    >>> X = np.array([[1, 0], [2, 0.1], [3, 0.1], [0, 1], [0.1, 2], [0.1, 3]])
+    >>> labels = AngleClustering(2, random_state=0).fit_predict(X)
+    >>> bool(labels[0] == labels[1] == labels[2] != labels[3] == labels[4] == labels[5])
+    True
     """
 
     _parameter_constraints: ClassVar[dict] = {

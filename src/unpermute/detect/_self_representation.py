@@ -58,8 +58,9 @@ class SelfRepresentationDetector(OutlierMixin, BaseEstimator):
     l1_ratio : float in (0, 1], default=0.95
         λ.
     alpha : float, default=5.0
-        γ_j = α λ / max_i |⟨x_i, x_j⟩|. At 1 and below nothing is represented; larger values
-        represent more exactly, which helps where few entries are shuffled and costs time.
+        :math:`\gamma_j = \alpha\lambda / \max_i |\langle x_i, x_j\rangle|`. At 1 and below nothing
+        is represented; larger values represent more exactly, which helps where few entries are
+        shuffled and costs time.
     n_steps : int, default=1000
         Steps of the walk.
     n_jobs : int, default=None

@@ -89,6 +89,7 @@ def local_search(
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def dot(a, b):
+    """Inner product of two vectors."""
     total = 0.0
     for d in range(len(a)):
         total += a[d] * b[d]

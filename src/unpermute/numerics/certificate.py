@@ -80,6 +80,7 @@ def null_scales(Y, basis, offset, blocks):
 
 @njit(cache=True, nogil=True)
 def workspace(n, rank):
+    """Arrays that a thread uses again for every vector."""
     order_f, order_d, order_k = np.arange(n), np.arange(n), np.arange(n)
     stays, source = np.zeros(n, dtype=np.bool_), np.empty(n, dtype=np.int64)
     z, f, distance = np.empty(n), np.empty(n), np.empty(n)

@@ -337,6 +337,7 @@ def _copy(source, target):
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def dot(a, b):
+    """Inner product of two vectors."""
     total = 0.0
     for i in range(len(a)):
         total += a[i] * b[i]

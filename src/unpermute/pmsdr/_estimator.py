@@ -127,7 +127,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     random_state : int, RandomState instance or None, default=None
         Seeds folds, trials, clustering and starts.
     verbose : int, default=0
-        Above 0, the stages are logged at level INFO instead of DEBUG (logger "unpermute").
+        Above 0, `fit` draws a progress bar in a terminal or notebook, and the stages are logged at
+        level INFO instead of DEBUG (logger "unpermute").
     max_exemplars : "auto", int or None, default="auto"
         Vectors that the model is learned from. If there are more, that many are drawn at random,
         and if they leave vectors unexplained, some of these join them. "auto": 3000 if there are

@@ -67,6 +67,17 @@ class RecoveryResult:
     info : dict
         ``evidence`` (see :mod:`unpermute.numerics.certificate`) and what the method adds, for
         instance its optimality gap.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unpermute.recover import recover_vectors
+    >>> basis = np.linalg.qr(np.random.default_rng(0).standard_normal((12, 2)))[0]
+    >>> truth = basis @ [3.0, -1.0]
+    >>> shuffled = np.r_[truth[2], truth[0], truth[1], truth[3:]]
+    >>> result = recover_vectors([shuffled], basis, random_state=0)
+    >>> bool(np.allclose(shuffled[result.permutations[0]], truth))
+    True
     """
 
     coefficients: np.ndarray

@@ -72,10 +72,10 @@ def next_steps(
     elif summary["n_moved_cells"]:
         steps.append(
             Advice(
-                "Mend the cause",
-                "The heat map shows which columns and which stretch of the table are concerned, and"
-                " the kinds of damage how it happened: look for the import, form or export that"
-                " they have in common.",
+                "Fix the cause",
+                "The heat map shows which columns and which rows are affected, and the kinds of"
+                " damage hint at the reason. Look for an import, form or export that the affected"
+                " records have in common.",
             )
         )
     return steps
@@ -101,7 +101,7 @@ def _review(command):
             Advice(
                 "Review the changes",
                 "Every moved cell is listed with its old and new value, where the value came from"
-                " and how sure that is. Begin with the least sure.",
+                " and its confidence. Begin with the lowest confidence.",
                 "result.changes",
             )
         ]
@@ -109,12 +109,12 @@ def _review(command):
         Advice(
             "Review the changes",
             "The list has one line per moved cell, with its old and new value, where the value came"
-            " from and how sure that is. Write yes or no in its column accept.",
+            " from and its confidence. Write yes or no in its column accept.",
             f"{command} --changes changes.csv",
         ),
         Advice(
-            "Apply what is left of the list",
-            "Moved cells apart, the table stays as it is, byte for byte.",
+            "Apply the reviewed list",
+            "Only the moved cells of the table change, byte for byte.",
             "unpermute apply TABLE changes.csv -o REPAIRED  # with --undo, they all go back",
         ),
     ]
@@ -126,8 +126,8 @@ def _about_unsure(summary, settings):
     several = n > 1
     yield Advice(
         f"Look at the {n:,} {what}{'s' if several else ''} left alone",
-        f"{'They are' if several else 'It is'} suspicious, but not sure enough to be touched. A"
-        f" smaller min_confidence than {limit} moves more of them, and more of them wrongly.",
+        f"{'They look' if several else 'It looks'} shuffled, but the repair may be wrong. A"
+        f" min_confidence below {limit} repairs more records and makes more mistakes.",
     )
     yield from _what_would_help(summary, settings)
 

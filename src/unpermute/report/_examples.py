@@ -89,7 +89,7 @@ def worst_columns(found) -> list[Example]:
 
 
 def left_alone(found, most: int = 10) -> list[dict[str, str]]:
-    """Return the suspicious vectors that are too unsure to touch, worst first."""
+    """Return the suspicious vectors that are too uncertain to change, worst first."""
     places = np.flatnonzero(found.texts("status") == "uncertain")[:most]
     names, causes = found.texts("vector")[places], found.texts("cause")[places]
     damaged = found.floats("damaged")[places] if "damaged" in found.vectors.columns else None

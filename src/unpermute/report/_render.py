@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from unpermute import __version__
+from unpermute.files import OutputFiles
 from unpermute.report._advice import call_to_repeat, listed_settings, next_steps
 from unpermute.report._confidence import bin_confidences, count_causes, draw_confidences
 from unpermute.report._examples import left_alone, worst_columns, worst_records
@@ -15,7 +17,7 @@ from unpermute.report._findings import open_result, share_text, shorten
 from unpermute.report._heatmap import busiest_columns, count_moved, draw_heat_map
 from unpermute.report._projection import draw_panel, project
 
-__all__ = ["render_report", "style_sheet"]
+__all__ = ["key_figures", "render_report", "style_sheet", "template", "write_report"]
 
 _MOST_NOTES = 20
 # Characters of a list of columns.
@@ -75,12 +77,12 @@ def render_report(
     found = open_result(result, lines)
     summary = result.summary
     settings = summary["settings"] if settings is None else settings
-    return _environment().get_template("report.html.j2").render(
+    return template("report.html.j2").render(
         source=shorten(source_name, 120),
         version=__version__,
         summary=summary,
         what=found.what,
-        figures=_key_figures(found),
+        figures=key_figures(found),
         notes=[shorten(note, 400) for note in summary["notes"][:_MOST_NOTES]],
         causes=count_causes(found.texts("cause")),
         heat=_heat(found),
@@ -103,18 +105,57 @@ def style_sheet() -> str:
     return (files("unpermute.report") / "templates" / "report.css").read_text(encoding="utf-8")
 
 
-def _environment():
+def write_report(result, path, *, source_name: str = "table") -> Path:
+    """Write the page of a result to a file, which appears when it is complete.
+
+    Parameters
+    ----------
+    result : TableResult
+        What :func:`unpermute.table.repair` or :func:`unpermute.table.scan` returned.
+    path : str or path-like
+        File to write; one that exists is replaced.
+    source_name : str, default="table"
+        What the page calls the table.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklearn.datasets import load_wine
+    >>> from unpermute.report import write_report
+    >>> from unpermute.table import scan
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_report(scan(load_wine(as_frame=True).data), f"{folder}/wine.html").name
+    'wine.html'
+    """
+    path = Path(path)
+    page = render_report(result, source_name=source_name)
+    with OutputFiles(force=True) as output:
+        output.plan(str(path))
+        output.write(str(path), [page.encode()])
+        output.commit()
+    return path
+
+
+def template(name: str):
+    """Return a template of this package."""
     folder = files("unpermute.report") / "templates"
-    return Environment(
+    environment = Environment(
         loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    return environment.get_template(name)
 
 
-def _key_figures(found):
+def key_figures(found):
+    """Return the numbers that say most about a result."""
     summary = found.summary
     judged = f"of {summary['n_vectors']:,} {found.what}s look shuffled"
     if not summary["n_suspicious"]:
@@ -122,14 +163,14 @@ def _key_figures(found):
         return [
             Figure("0", judged),
             Figure(f"{len(found.names):,}", "columns compared"),
-            Figure(told, "of moved cells would be put back"),
+            Figure(told, "of moved cells could be put back"),
         ]
     cells = found.n_rows * len(found.names)
     share = share_text(summary["n_moved_cells"] / cells) if cells else "0%"
     figures = [
         Figure(f"{summary['n_suspicious']:,}", judged),
         Figure(f"{summary['n_repaired']:,}", "can be put back"),
-        Figure(f"{summary['n_uncertain']:,}", "too unsure to touch"),
+        Figure(f"{summary['n_uncertain']:,}", "too uncertain to change"),
         Figure(f"{summary['n_moved_cells']:,}", f"cells move, {share} of the table"),
     ]
     if len(found.confidence):

@@ -3,8 +3,8 @@
 :func:`fit` fits a model to a sample and to what the sample missed, :func:`transform` repairs block
 by block into a folder of partitions, :func:`read_results` reads these, :func:`read_blocks` serves
 any other purpose. Memory is bounded by the sample and by a block. :mod:`unpermute.distributed` does
-the same work on a cluster; :func:`fit_with`, :func:`transform_with` and :class:`Source` are what
-another way to run it needs.
+the same work on a cluster; ``fit_with``, ``transform_with`` and ``Source`` are what another way to
+run it needs.
 """
 
 from unpermute.stream._fit import fit, fit_with

@@ -44,6 +44,14 @@ class Part:
         Probability that the vector is right.
     permutations : ndarray of shape (n_vectors, n_features) or None
         ``X = np.take_along_axis(observed, permutations, axis=1)``, where the output are values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from unpermute.stream import Part
+    >>> part = Part(start=250, X=np.zeros((2, 3)))
+    >>> part.start, part.X.shape, part.labels
+    (250, (2, 3), None)
     """
 
     start: int
@@ -164,6 +172,18 @@ def read_results(output) -> Iterator[Part]:
     -------
     iterator of Part
         Each with `start`, `X`, `labels`, `status`, `confidence` and `permutations`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from unpermute import stream
+    >>> from unpermute.baselines import RobustPCA
+    >>> X = np.outer(np.arange(1.0, 41.0), np.arange(1.0, 6.0))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     output = stream.transform(RobustPCA().fit(X), X, folder, block_size=25)
+    ...     [part.X.shape for part in stream.read_results(output)]
+    [(25, 5), (15, 5)]
     """
     found = open_output(output)
     missing, total = len(found.unfinished()), len(found.partitions())

@@ -2,18 +2,23 @@
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from numba.core.errors import NumbaError
 
+from unpermute._words import counted
 from unpermute.records import KnownRecords
 from unpermute.table._model_file import read_model, write_model
 
 __all__ = ["TableModel"]
 
+# Columns named in one line, and in the card of a notebook.
+_NAMED, _LISTED = 5, 50
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class TableModel:
     """What was learned about the columns of a table.
 
@@ -25,28 +30,80 @@ class TableModel:
         What their values look like, alone and together.
     kinds : dict of str to str
         What columns were said to hold.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from unpermute.table import learn
+    >>> learn(load_wine(as_frame=True).data)
+    TableModel: 13 columns (alcohol, malic_acid, ash, alcalinity_of_ash, magnesium, ...)
     """
 
     names: list[str]
     known: KnownRecords
     kinds: dict[str, str] = field(default_factory=dict)
 
+    def __repr__(self):
+        named = ", ".join(self.names[:_NAMED]) + (", ..." if len(self.names) > _NAMED else "")
+        return f"TableModel: {counted(len(self.names), 'column')} ({named})"
+
+    def _repr_html_(self):
+        names = "".join(f"<li>{escape(name)}</li>" for name in self.names[:_LISTED])
+        more = len(self.names) - _LISTED
+        rest = f"<li>and {more:,} more</li>" if more > 0 else ""
+        return (
+            f"<details><summary>TableModel of {counted(len(self.names), 'column')}</summary>"
+            f"<ul>{names}{rest}</ul></details>"
+        )
+
     def scan(self, frame, **options) -> Any:
-        """Scan another table with the same columns; see :func:`unpermute.table.scan`."""
+        """Say which records of another table with the same columns look shuffled.
+
+        Parameters
+        ----------
+        frame : pandas, polars or pyarrow data frame
+            The other table.
+        **options : dict
+            Options of :func:`unpermute.table.scan`.
+
+        Returns
+        -------
+        TableResult
+            What was found.
+        """
         from unpermute.table._repair import scan
 
         with _one_sentence():
             return scan(frame, model=self, **options)
 
     def repair(self, frame, **options) -> Any:
-        """Repair another table with the same columns; see :func:`unpermute.table.repair`."""
+        """Repair another table with the same columns.
+
+        Parameters
+        ----------
+        frame : pandas, polars or pyarrow data frame
+            The other table.
+        **options : dict
+            Options of :func:`unpermute.table.repair`.
+
+        Returns
+        -------
+        TableResult
+            What was found, and the repaired table.
+        """
         from unpermute.table._repair import repair
 
         with _one_sentence():
             return repair(frame, model=self, **options)
 
     def save(self, path) -> None:
-        """Write the model to a file, for :meth:`load` and for ``unpermute scan --model``."""
+        """Write the model to a file, for :meth:`load` and for ``unpermute scan --model``.
+
+        Parameters
+        ----------
+        path : str, path-like or binary file
+            Where to write it.
+        """
         content = write_model(self.names, self.known, self.kinds)
         if hasattr(path, "write"):
             path.write(content)
@@ -55,7 +112,18 @@ class TableModel:
 
     @classmethod
     def load(cls, path) -> "TableModel":
-        """Read a model that :meth:`save` has written; loading runs nothing that the file holds."""
+        """Read a model that :meth:`save` has written; loading runs nothing that the file holds.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        TableModel
+            The model.
+        """
         return cls(*read_model(Path(path).read_bytes(), str(path)))
 
 

@@ -5,6 +5,7 @@ import time
 import narwhals.stable.v1 as nw
 import numpy as np
 
+from unpermute._progress import show_progress
 from unpermute._words import counted
 from unpermute.files import move_cells
 from unpermute.table._find import find_in_columns, find_in_records
@@ -19,9 +20,9 @@ __all__ = ["learn", "repair", "scan"]
 def scan(
     frame, *, vectors="rows", id=None, columns=None, exclude=None, kinds=None, blocks=None,
     groups=None, reference=None, n_subspaces=None, rank=None, min_confidence=0.95, max_moves=None,
-    random_state=0, n_jobs=None, model=None, exchange=None,
+    random_state=0, n_jobs=None, model=None, exchange=None, verbose=0,
 ):  # fmt: skip
-    """Say which records or columns of a table look shuffled; change nothing.
+    """List the records or columns of a table that look shuffled; nothing is changed.
 
     Parameters
     ----------
@@ -61,6 +62,8 @@ def scan(
         The answer to a question in ``summary["questions"]``: two columns that are exchanged from a
         first to a last row (from 0), as ``(a, b, first, last)``; or in all rows that are unlike
         one, as ``(a, b, row)``.
+    verbose : int, default=0
+        Above 0, a progress bar is drawn in a terminal or notebook.
 
     Returns
     -------
@@ -78,19 +81,19 @@ def scan(
     [[5, 'recovered', 'two fields swapped']]
     """
     return _run(
-        frame, False, vectors=vectors, id=id, columns=columns, exclude=exclude, kinds=kinds,
-        blocks=blocks, groups=groups, reference=reference, n_subspaces=n_subspaces, rank=rank,
-        min_confidence=min_confidence, max_moves=max_moves, random_state=random_state,
-        n_jobs=n_jobs, model=model, exchange=exchange,
+        frame, False, verbose, vectors=vectors, id=id, columns=columns, exclude=exclude,
+        kinds=kinds, blocks=blocks, groups=groups, reference=reference, n_subspaces=n_subspaces,
+        rank=rank, min_confidence=min_confidence, max_moves=max_moves,
+        random_state=random_state, n_jobs=n_jobs, model=model, exchange=exchange,
     )  # fmt: skip
 
 
 def repair(
     frame, *, vectors="rows", id=None, columns=None, exclude=None, kinds=None, blocks=None,
     groups=None, reference=None, n_subspaces=None, rank=None, min_confidence=0.95, max_moves=None,
-    random_state=0, n_jobs=None, model=None, exchange=None,
+    random_state=0, n_jobs=None, model=None, exchange=None, verbose=0,
 ):  # fmt: skip
-    """Put the values of shuffled records or columns back where that is sure.
+    """Move shuffled values back where they belong, if the confidence is high enough.
 
     Parameters
     ----------
@@ -130,12 +133,14 @@ def repair(
         The answer to a question in ``summary["questions"]``: two columns that are exchanged from a
         first to a last row (from 0), as ``(a, b, first, last)``; or in all rows that are unlike
         one, as ``(a, b, row)``.
+    verbose : int, default=0
+        Above 0, a progress bar is drawn in a terminal or notebook.
 
     Returns
     -------
     TableResult
-        ``frame`` is the repaired table, ``changes`` lists every moved cell; what is suspicious
-        but unsure is listed in ``vectors`` and left alone.
+        ``frame`` is the repaired table, ``changes`` lists every moved cell. Low-confidence records
+        are listed in ``vectors`` and never changed.
 
     Examples
     --------
@@ -151,15 +156,18 @@ def repair(
     [[5, 'alcohol', '112.0', '14.2'], [5, 'magnesium', '14.2', '112.0']]
     """
     return _run(
-        frame, True, vectors=vectors, id=id, columns=columns, exclude=exclude, kinds=kinds,
-        blocks=blocks, groups=groups, reference=reference, n_subspaces=n_subspaces, rank=rank,
-        min_confidence=min_confidence, max_moves=max_moves, random_state=random_state,
-        n_jobs=n_jobs, model=model, exchange=exchange,
+        frame, True, verbose, vectors=vectors, id=id, columns=columns, exclude=exclude,
+        kinds=kinds, blocks=blocks, groups=groups, reference=reference, n_subspaces=n_subspaces,
+        rank=rank, min_confidence=min_confidence, max_moves=max_moves,
+        random_state=random_state, n_jobs=n_jobs, model=model, exchange=exchange,
     )  # fmt: skip
 
 
-def learn(frame, *, columns=None, exclude=None, kinds=None, rank=None, random_state=0, n_jobs=None):
-    """Learn what the records of a clean table look like, to judge other tables by it.
+def learn(
+    frame, *, columns=None, exclude=None, kinds=None, rank=None, random_state=0, n_jobs=None,
+    verbose=0,
+):  # fmt: skip
+    """Learn a model of clean records, to judge other tables by it.
 
     Parameters
     ----------
@@ -176,6 +184,8 @@ def learn(frame, *, columns=None, exclude=None, kinds=None, rank=None, random_st
         Seed; the same seed gives the same answer.
     n_jobs : int, default=None
         Threads; the result does not depend on it.
+    verbose : int, default=0
+        Above 0, a progress bar is drawn in a terminal or notebook.
 
     Returns
     -------
@@ -194,14 +204,19 @@ def learn(frame, *, columns=None, exclude=None, kinds=None, rank=None, random_st
     """
     result = scan(
         frame, columns=columns, exclude=exclude, kinds=kinds, rank=rank,
-        random_state=random_state, n_jobs=n_jobs,
+        random_state=random_state, n_jobs=n_jobs, verbose=verbose,
     )  # fmt: skip
     if result.model is None:
         raise ValueError(f"Nothing was learned. {result.summary['structure']['sentence']}")
     return result.model
 
 
-def _run(frame, change, **options):
+def _run(frame, change, verbose, **options):
+    with show_progress(verbose):
+        return _find_and_move(frame, change, options)
+
+
+def _find_and_move(frame, change, options):
     """Read, find, move, list."""
     start = time.perf_counter()
     frame = open_frame(frame)

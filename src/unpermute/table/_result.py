@@ -41,6 +41,18 @@ class TableResult:
         proposed repair is right, or, where nothing is suspicious, that nothing is damaged.
     moves : Changes
         `proposals` by position, for programs.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from unpermute.table import repair
+    >>> wine = load_wine(as_frame=True).data
+    >>> wine.loc[5, ["alcohol", "magnesium"]] = [112.0, 14.2]
+    >>> result = repair(wine)
+    >>> result.summary["n_repaired"], result.summary["n_moved_cells"]
+    (1, 2)
+    >>> result.vectors["status"].tolist(), result.frame.loc[5, "alcohol"]
+    (['recovered'], np.float64(14.2))
     """
 
     frame: Any
@@ -55,6 +67,52 @@ class TableResult:
 
     def __repr__(self):
         return f"TableResult: {self.summary['sentence']}"
+
+    def _repr_html_(self):
+        """Return the result as a card for a notebook; None without jinja2, for its text."""
+        try:
+            from unpermute.report import render_card
+        except ImportError:
+            return None
+        return render_card(self)
+
+    def report(self, path, *, source_name="table"):
+        """Write the report of the result: one HTML page that needs nothing else.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write; one that exists is replaced once the new page is complete.
+        source_name : str, default="table"
+            What the page calls the table.
+
+        Returns
+        -------
+        path : pathlib.Path
+            The file.
+        """
+        from unpermute.report import write_report
+
+        return write_report(self, path, source_name=source_name)
+
+    def plot(self, ax=None, **kwargs):
+        """Draw which cells move; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None: a new figure.
+        **kwargs : dict
+            Passed to matplotlib's ``imshow``.
+
+        Returns
+        -------
+        display : RepairDisplay
+            What was drawn.
+        """
+        from unpermute.plot import RepairDisplay
+
+        return RepairDisplay.from_result(self, ax=ax, **kwargs)
 
 
 def changes_frame(frame, changes, ids):

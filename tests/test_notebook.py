@@ -1,0 +1,142 @@
+"""What a notebook shows: cards, short texts, progress bars, lazy modules."""
+
+import io
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+
+import unpermute
+from unpermute import PMSDR, _progress, on_progress
+from unpermute.report import render_card
+from unpermute.table import audit, learn, repair, scan
+
+
+@pytest.fixture(scope="module")
+def wine():
+    return load_wine(as_frame=True).data
+
+
+@pytest.fixture(scope="module")
+def result(wine):
+    damaged = wine.copy()
+    damaged.loc[5, ["alcohol", "magnesium"]] = [112.0, 14.2]
+    return repair(damaged)
+
+
+def test_a_result_shows_a_card(result):
+    card = result._repr_html_()
+    assert result.summary["sentence"] in card
+    assert "alcohol: 112.0 → 14.2" in card
+    assert "<script" not in card
+    assert len(card) < 50_000
+
+
+def test_a_card_escapes_what_the_table_holds(wine):
+    hostile = wine.rename(columns={"alcohol": "<script>alert(1)</script>"})
+    hostile.iloc[5, [0, 4]] = [112.0, 14.2]
+    card = render_card(repair(hostile))
+    assert "<script>" not in card
+    assert "&lt;script&gt;" in card
+
+
+def test_a_clean_result_has_a_card(wine):
+    assert "Nothing looks shuffled" in scan(wine)._repr_html_()
+
+
+def test_without_jinja_the_text_is_shown(result, monkeypatch):
+    monkeypatch.setitem(sys.modules, "unpermute.report", None)
+    assert result._repr_html_() is None
+
+
+def test_report_writes_a_page(result, tmp_path):
+    path = result.report(tmp_path / "wine.html", source_name="wine")
+    page = path.read_text(encoding="utf-8")
+    assert "<h1>wine</h1>" in page
+    assert [each.name for each in tmp_path.iterdir()] == ["wine.html"]
+
+
+def test_plot_returns_the_display(result):
+    pytest.importorskip("matplotlib").use("agg")
+    assert "Moved cells: 2" in result.plot().panels
+
+
+def test_texts_are_one_line(result, wine):
+    model = learn(wine)
+    assert repr(model).startswith("TableModel: 13 columns (alcohol, ")
+    for thing in (result, model, audit(wine, ["alcohol"], n_trials=1), PMSDR(random_state=0)):
+        assert "\n" not in repr(thing)
+        assert len(repr(thing)) < 400
+
+
+def test_a_models_card_escapes_names(wine):
+    card = learn(wine.rename(columns={"alcohol": "<b>"}))._repr_html_()
+    assert "&lt;b&gt;" in card
+
+
+class _Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_verbose_draws_a_bar_in_a_terminal(verbose, monkeypatch, wine):
+    terminal = _Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    audit(wine, ["alcohol"], n_trials=2, verbose=verbose)
+    drawn = terminal.getvalue()
+    assert ("Attack" in drawn) == bool(verbose)
+    assert ("100%" in drawn) == bool(verbose)
+    # The line is wiped at the end.
+    assert drawn.rstrip(" \r") != drawn or not verbose
+
+
+def test_an_estimator_draws_a_bar(monkeypatch):
+    terminal = _Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    X = np.random.default_rng(0).standard_normal((40, 6))
+    PMSDR(verbose=1, random_state=0, refine=False).fit(X)
+    assert "[" in terminal.getvalue()
+
+
+def test_nothing_is_drawn_into_files(capfd, wine):
+    audit(wine, ["alcohol"], n_trials=1, verbose=1)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_callback_takes_the_place_of_the_bar(monkeypatch, wine):
+    terminal, seen = _Terminal(), []
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with on_progress(lambda *report: seen.append(report)):
+        audit(wine, ["alcohol"], n_trials=1, verbose=1)
+    assert seen[0] == ("attack", 1, 1)
+    assert terminal.getvalue() == ""
+
+
+def test_notebooks_get_html(monkeypatch):
+    shown = []
+
+    class Handle:
+        def update(self, page):
+            shown.append(page)
+
+    bar = _progress._NotebookBar(lambda page, display_id: Handle(), str)
+    bar.show("Attack", 0.5)
+    bar.show("Attack", 0.5)
+    bar.close()
+    assert shown == ['Attack <progress max="100" value="50"></progress> 50%', ""]
+
+
+def test_rounds_of_a_stage_add_up():
+    rounds = _progress.Rounds()
+    reports = [(5, 10), (10, 10), (5, 10), (10, 10)]
+    assert [rounds.add("x", *each) for each in reports] == [(5, 10), (10, 10), (15, 20), (20, 20)]
+
+
+def test_modules_load_at_first_use():
+    code = "import unpermute; print(unpermute.table.repair.__name__, unpermute.plot.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "repair unpermute.plot\n"
+    assert "table" in dir(unpermute)
