@@ -9,7 +9,7 @@ NAMES = [
     *("patient", "name", "city", "age", "height"),
     *("weight", "systolic", "diastolic", "admitted", "cost"),
 ]
-_FIRST = ["Ann", "Bob", "Cem", "Dora", "Eve", "Finn", "Gita", "Hugo", "Ines", "Jan", "Kira", "Leo"]
+_FIRST = ["Ann", "Bob", "Cem", "Dora", "Eve", "Finn", "Gita", "Hugo", "Nora", "Jan", "Kira", "Leo"]
 _CITIES = ["Berlin", "Hamburg", "München", "Köln", "Leipzig", "Bremen"]
 # Columns that change places; the last is a cycle of three.
 _SWAPS = [(4, 5), (6, 7), (3, 6), (8, 2), (1, 2), (9, 4), (3, 4, 5)]
