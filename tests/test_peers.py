@@ -76,7 +76,7 @@ def test_long_vectors_are_fitted_like_short_ones():
 def test_few_vectors_are_judged_by_their_peers(columns, contamination):
     X, Y = columns
     model = learn_from_peers(Y, Given(contamination=contamination), min_confidence=0.95)
-    repaired, _ = model.enter(Y, model.judged, "blend", 0.95, seen=True)
+    repaired, _ = model.enter(Y, model.judged, "blend", 0.95)
     np.testing.assert_array_equal(repaired.status != "clean", np.arange(12) >= 9)
     before, after = (np.linalg.norm(Z[9:] - X[9:], axis=1) for Z in (Y, repaired.X))
     assert np.all(after <= before)

@@ -88,10 +88,10 @@ class Judge(ABC):
         """Vectors that are like clean ones once they are repaired."""
         return (judged.gain > self.cut) & (noise_ratio(judged, Y, after=True) <= self.loudest)
 
-    def enter(self, X, judged, output, min_confidence, *, seen, flags=None):
+    def enter(self, X, judged, output, min_confidence, *, flags=None):
         """Decide about proposals and write the result; `flags`: which are known to be damaged."""
         Y = self.in_units(X)
-        probability, closer = self.probabilities(judged, Y, seen=seen)
+        probability, closer = self.probabilities(judged, Y)
         if flags is None:
             flags = probability >= _FLAGGED
         else:
@@ -118,18 +118,18 @@ class Judge(ABC):
         repaired.X[written] = proposals[output][np.searchsorted(rows, written)]
         return repaired, proposals
 
-    def probabilities(self, judged, Y, *, seen):
+    def probabilities(self, judged, Y):
         """Probability of damage, and of repairs being closer; zeros where trials could not tell."""
         if self.rule is None:
             return np.zeros(len(Y)), {name: np.zeros(len(Y)) for name in OUTPUTS}
-        return self.rule.probabilities(judged, Y, seen=seen)
+        return self.rule.probabilities(judged, Y)
 
     def scores(self, X, *, n_jobs=None):
         """Minus the logarithm of what a repair gains, where it is not for nothing."""
         Y = self.in_units(X)
         judged = self.propose(Y, n_jobs=n_jobs)
         own = -np.log1p(np.maximum(judged.gain, 0.0))
-        damaged = self.probabilities(judged, Y, seen=False)[0] >= _FLAGGED
+        damaged = self.probabilities(judged, Y)[0] >= _FLAGGED
         return np.where(damaged, own, np.maximum(own, self.offset))
 
     @property

@@ -33,10 +33,10 @@ _SCALES, _DAMAGED = np.geomspace(0.1, 1.0, 25), (np.arange(60) + 0.5) / 60
 _SHIFTS, _ROUGHLY = np.linspace(-0.4, 0.4, 9), 0.2
 # Gains at which the odds are known; between these they are interpolated.
 _PLACES = 200
-# Shape of the beta distribution of the ranks of undamaged vectors, and how many vectors of either
-# kind count as seen before any is.
-_WEAK = 0.07
-_DAMAGED_BEFORE, _FALSE_BEFORE = 1.0, 0.1
+# Shapes of the beta distribution of the ranks of undamaged vectors, and shares of these among what
+# looks damaged, that are averaged over; and how many count as seen before, beside a damaged one.
+_NEARNESS, _FALSE = np.geomspace(0.05, 0.2, 8)[:, None], np.geomspace(1e-8, 0.99, 80)
+_FALSE_BEFORE = 0.1
 # Interquartile ranges below the lower quartile from which a value is far out (Tukey).
 _FAR_OUT = 3.0
 # Difference of a strength, which is a logarithm, that means nothing.
@@ -170,6 +170,9 @@ class Ranks:
     that seem to have moved. Its rank among the trials, by the lowest of the four, is near 0, where
     that of a damaged vector is uniform.
 
+    How near to 0 the ranks of undamaged vectors are (a beta distribution) and how many there are is
+    not estimated, but averaged over, by how likely it makes the ranks of all that look damaged.
+
     Attributes
     ----------
     strengths : list of ndarray
@@ -177,49 +180,37 @@ class Ranks:
         of moved entries.
     lowest : ndarray
         The lowest of the four ranks of every trial, sorted.
-    n_damaged, n_false : float
-        Expected numbers of damaged and undamaged vectors among those that look damaged, with what
-        counts as seen before.
+    odds : ndarray of shape (n_trials + 1,)
+        Undamaged vectors expected per damaged one at every rank, as logarithms.
     """
 
     strengths: list[np.ndarray]
     lowest: np.ndarray
-    n_damaged: float = 1.0
-    n_false: float = 0.0
+    odds: np.ndarray
 
     @classmethod
     def of(cls, tried, known):
-        """Ranks among trials, and the numbers of damaged and undamaged ones of which is `known`."""
-        strengths = [np.sort(column) for column in _strengths(tried)]
-        ranks = cls(strengths, np.linspace(0.0, 1.0, len(tried)))
-        ranks = cls(strengths, np.sort(ranks._lowest(tried)))
-        false, share = ranks._false_density(known), 0.5
-        n = len(known) + _DAMAGED_BEFORE + _FALSE_BEFORE
-        for _ in range(1000):
-            expected = np.sum(share / (share + (1.0 - share) * false))
-            # Half a vector is no evidence of a second kind (the mode under Jeffreys' prior).
-            n_false = max(len(known) - expected - 0.5, 0.0) + _FALSE_BEFORE
-            following = 1.0 - n_false / n
-            if abs(following - share) < 1e-6:
-                break
-            share = following
-        return cls(strengths, ranks.lowest, float(share * n), float((1.0 - share) * n))
+        """Ranks among trials, and the odds that follow from what is `known` of vectors."""
+        n = len(tried)
+        ranks = cls([np.sort(own) for own in _strengths(tried)], np.arange(n) / n, np.empty(0))
+        ranks = cls(ranks.strengths, np.sort(ranks._lowest(tried)), np.empty(0))
+        places = (np.arange(n + 1.0) + 1.0)[:, None, None] / (n + 2.0)
+        undamaged, damaged = _NEARNESS * places ** (_NEARNESS - 1.0) * _FALSE, 1.0 - _FALSE
+        found = np.bincount(ranks._rank(known), minlength=n + 1)
+        log_both = np.log(undamaged + damaged)
+        log_weights = np.tensordot(found, log_both, axes=1) + np.log(damaged)
+        log_weights += _FALSE_BEFORE * np.log(_FALSE)
+        # A vector is no witness in its own case.
+        log_weights = log_weights - (found > 0)[:, None, None] * log_both
+        weights = np.exp(log_weights - log_weights.max(axis=(1, 2), keepdims=True))
+        share = np.sum(weights * damaged / np.exp(log_both), axis=(1, 2)) / weights.sum(axis=(1, 2))
+        return cls(ranks.strengths, ranks.lowest, -logit(share))
 
-    def log_odds(self, known, *, seen):
-        """Undamaged vectors expected per damaged one, as a logarithm.
-
-        A vector that was `seen` when the numbers were estimated is left out of them: it is no
-        witness in its own case.
-        """
-        density = self._false_density(known)
-        odds = self.n_false / self.n_damaged
-        if seen:
-            own = odds * density / (1.0 + odds * density)  # probability of being undamaged
-            n_false = np.maximum(self.n_false - own, _FALSE_BEFORE)
-            odds = n_false / np.maximum(self.n_damaged - (1.0 - own), _DAMAGED_BEFORE)
-        log_odds = np.log(odds * density)
+    def log_odds(self, known):
+        """Undamaged vectors expected per damaged one, as a logarithm."""
+        odds = self.odds[self._rank(known)]
         # Of vectors unlike any trial the trials tell nothing.
-        return np.where(self._is_beyond(known), np.maximum(log_odds, 0.0), log_odds)
+        return np.where(self._is_beyond(known), np.maximum(odds, 0.0), odds)
 
     def _is_beyond(self, known):
         """Vectors that are far weaker than all trials: below Tukey's outer fence."""
@@ -235,10 +226,8 @@ class Ranks:
             [np.searchsorted(ours, own + _ALIKE) / len(ours) for ours, own in columns], axis=0
         )
 
-    def _false_density(self, known):
-        """Density of the rank of an undamaged vector: a beta distribution that is high near 0."""
-        rank = np.searchsorted(self.lowest, self._lowest(known)) + 1.0
-        return _WEAK * (rank / (len(self.lowest) + 1.0)) ** (_WEAK - 1.0)
+    def _rank(self, known):
+        return np.searchsorted(self.lowest, self._lowest(known))
 
 
 def _strengths(known):
@@ -273,17 +262,16 @@ class Rule:
     closer: dict[str, Success]
     few: bool = False
 
-    def probabilities(self, judged, Y, *, seen):
+    def probabilities(self, judged, Y):
         """Probability that vectors are damaged, and that repairs of damaged ones are closer.
 
-        The latter by output; both are 0 where nothing is gained. `seen`: whether the rule was
-        learned with these vectors.
+        The latter by output; both are 0 where nothing is gained.
         """
         damage, rows = np.zeros(len(Y)), np.flatnonzero(judged.gain > self.cut)
         known = known_of(judged.part(rows), Y[rows])
         clean = self.gains.log_odds(judged.gain[rows])
         # A certified order is no accident, however weak the vector is among the trials.
-        certified, odd = judged.certified[rows], self.ranks.log_odds(known, seen=seen)
+        certified, odd = judged.certified[rows], self.ranks.log_odds(known)
         # Where most entries moved, or few vectors tell, odd vectors can be sorted as well.
         needed = np.where(self.few | (judged.share[rows] > _MOSTLY), np.log1p(_NEED), -np.inf)
         by_chance = known[:, 1] <= needed

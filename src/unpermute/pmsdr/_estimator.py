@@ -466,7 +466,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             flags[movable[_likeliest(gain[movable], observed[movable], count)]] = True
         own = flags[learned] if known else None
         part, proposals = model.enter(
-            X[learned], model.judged, self.output, self.min_confidence, seen=True, flags=own
+            X[learned], model.judged, self.output, self.min_confidence, flags=own
         )
         self._proposals = proposals | {"rows": learned[proposals["rows"]]}
         if given.asks_for_classes:
@@ -573,9 +573,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             rows = rows[self._can_be_judged(X[rows])]
             own = None if flags is None else flags[rows]
             judged = model.propose(model.in_units(X[rows]), n_jobs=1)
-            part, _ = model.enter(
-                X[rows], judged, self.output, self.min_confidence, seen=False, flags=own
-            )
+            part, _ = model.enter(X[rows], judged, self.output, self.min_confidence, flags=own)
             if self._classes is not None:
                 damaged = part.status != "clean"
                 estimates = model.estimates(X[rows], judged, damaged)

@@ -75,7 +75,7 @@ def report_trials(judge, trials, min_confidence):
     if judge.rule is None:
         return report
     before, *after = trials.squared_errors()
-    damage, chance = judge.probabilities(trials.judged, trials.observed, seen=False)
+    damage, chance = judge.probabilities(trials.judged, trials.observed)
     for name, errors in zip(OUTPUTS, after, strict=True):
         closer, sure = (errors < before)[found], (damage * chance[name])[found]
         report.closer[name] = float(closer.mean())
