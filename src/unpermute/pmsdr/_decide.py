@@ -4,9 +4,11 @@ A vector looks damaged if its repair gains more than a cut. It may be clean or o
 two things tell, both measured on this very matrix:
 
 1. The **rank** among the trials, clean vectors shuffled as the damaged ones seem to be: damaged
-   vectors stand anywhere, others among the weakest. Their share is adjusted until it explains all
-   vectors that look damaged (EM).
+   vectors stand anywhere, others among the weakest.
 2. The **gain**: clean vectors, judged by folds that they did not shape, have gains with a tail.
+
+How many vectors of either kind there are, and how the undamaged ones are spread, is averaged over
+what explains all vectors, so that it is never surer than this matrix allows.
 
 The odds of being undamaged add up. How likely the repair of a damaged vector is closer to the
 truth, the outcomes of trials that are like it tell. The confidence is the product of both.
