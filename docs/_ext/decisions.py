@@ -51,6 +51,7 @@ def write_pages(source, folder):
         name = stem if stem not in names else f"{stem}-{len(names)}"
         names.append(name)
         dated = f"*{date}*\n\n" if date else ""
+        text = re.sub(r"\]\(([\w-]+\.md)", r"](../../\1", text)  # two folders below the source
         page = f"# {title}\n\n{dated}{text}\n"
         (folder / f"{name}.md").write_text(page, encoding="utf-8")
         rows.append(f"| {date} | [{title}]({name}.md) |")
