@@ -244,6 +244,13 @@ def test_the_largest_of_clean_gains_are_not_surely_damaged(shape, rng):
     assert damaged[odd].mean() < 0.9
 
 
+def test_clean_gains_beyond_all_trials_leave_nothing_sure(rng):
+    """As may be where the user says how many vectors are damaged."""
+    clean, tried = (np.expm1(rng.normal(m, 0.2, size=100)) for m in (6.0, 3.0))
+    gains = Gains.of(clean, clean[:5], tried)
+    assert np.all(gains.log_odds(clean) >= 0.0)
+
+
 @pytest.mark.parametrize("off", [-0.3, 0.3])
 def test_trials_that_gain_a_little_too_much_still_tell_damage(off, rng):
     clean, tried = np.expm1(rng.exponential(0.3, size=300)), np.expm1(rng.normal(4, 0.2, size=300))

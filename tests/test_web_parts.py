@@ -121,6 +121,7 @@ class TestJournal:
         journal = _open(table)
         Path(table).write_bytes(Path(table).read_bytes())
         journal.append("note", row=1, text="x")
+        assert len(journal.entries) == 1
 
     def test_other_reading_options_are_noticed(self, table):
         _open(table).close()

@@ -132,17 +132,21 @@ class Gains:
         gaining = clean[clean > _NO_GAIN]
         start = float(np.median(gaining)) if len(gaining) else _NO_GAIN
         tried = tried[tried > start]
+        if len(tried) < _ENOUGH:
+            return cls(np.zeros(1), np.zeros(1))  # clean vectors gain more: even odds
+        lower, upper = np.quantile(tried, [0.25, 0.75])
+        width = max((upper - lower) / 1.35 * len(tried) ** -0.2, _LEAST_WIDTH)  # Silverman
         every = np.concatenate([clean, damaged])
         # Jeffreys' prior of the share; that of the scale is uniform on its logarithm.
         log_weights = -0.5 * np.log(_DAMAGED * (1.0 - _DAMAGED)) + np.zeros((len(_SCALES), 1))
         log_weights = log_weights - 0.5 * (_SHIFTS / _ROUGHLY)[:, None, None] ** 2
         for log_gain in every[every > start]:
-            log_weights += np.log(np.add(*_densities(log_gain, start, tried)))
+            log_weights += np.log(np.add(*_densities(log_gain, start, tried, width)))
         weights = np.exp(log_weights - log_weights.max())
         places = np.linspace(start, max(every.max(), tried.max()), _PLACES)
         shares = np.empty(_PLACES)
         for i, log_gain in enumerate(places):
-            ours, theirs = _densities(log_gain, start, tried)
+            ours, theirs = _densities(log_gain, start, tried, width)
             shares[i] = np.sum(weights * (ours / (ours + theirs))) / weights.sum()
         return cls(places, -logit(np.clip(shares, 1e-12, 1.0 - 1e-12)))
 
@@ -151,11 +155,9 @@ class Gains:
         return np.interp(np.log1p(np.maximum(gain, 0.0)), self.places, self.odds)
 
 
-def _densities(log_gain, start, tried):
+def _densities(log_gain, start, tried, width):
     """Densities of damaged and clean vectors at a gain, for every shift, scale and share."""
-    lower, upper = np.quantile(tried, [0.25, 0.75])
-    width = max((upper - lower) / 1.35 * len(tried) ** -0.2, _LEAST_WIDTH)  # Silverman
-    # Beyond the trials damaged vectors are rare too, but not for that more likely clean.
+    # Beyond most trials damaged vectors are rare too, but not for that more likely clean.
     places = np.minimum(log_gain - _SHIFTS, np.quantile(tried, 0.95))
     damaged = np.exp(-0.5 * ((places[:, None] - tried) / width) ** 2).mean(axis=1)
     damaged = damaged / (width * np.sqrt(2 * np.pi)) + 1e-6

@@ -2,8 +2,8 @@
 
 There are two starts, one component and a union of several; the second is taken if repairs of
 held-out vectors are clearly better with it, if it has far less noise, or if it makes the vectors
-likelier and repairs them no worse. A single component is divided where repairs gain by it, and
-components that are one are joined.
+likelier and repairs them not clearly worse. A single component is divided where repairs gain by it,
+and components that are one are joined.
 """
 
 import logging
@@ -198,7 +198,7 @@ class Selector:
         return union if union and len(union.mixture.components) > 1 else None
 
     def _better(self, one, other):
-        """`other` if it repairs clearly better, or no worse and makes clean vectors likelier.
+        """`other` if it repairs clearly better, or not clearly worse and makes vectors likelier.
 
         Where no repair is found under either, repairs tell nothing, but the noise does.
         """
