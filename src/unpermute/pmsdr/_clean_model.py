@@ -332,7 +332,7 @@ def _subspaces(selection, affine, shift):
     bases, offsets = [], []
     sizes = np.bincount(selection.labels[selection.clean], minlength=1)
     for component, size in zip(selection.mixture.components, sizes, strict=True):
-        directions = component.whole.directions[0].astype(float)
+        directions = component.whole.directions.astype(float)
         outside, is_direction = mean_outside(component, size, shift)
         if affine:
             bases.append(np.linalg.qr(directions.T)[0])

@@ -7,14 +7,13 @@ moved: about 0 for clean vectors, whatever their own noise, and large where a re
 """
 
 from dataclasses import dataclass, fields
-from typing import NamedTuple
 
 import numpy as np
 
 from unpermute.numerics.parallel import map_blocks
 from unpermute.numerics.permutations import match_values
 from unpermute.pmsdr._exchange import exchange, log_arrangements, sort_into
-from unpermute.pmsdr._model import Component, View, in_place, moved, pad, value_density
+from unpermute.pmsdr._explain import Component, Standing, in_place, moved, value_density
 
 __all__ = [
     "FAST",
@@ -200,35 +199,19 @@ class Judged:
         return left, values, blend
 
 
-class Standing(NamedTuple):
-    """Vectors as they stand, by every component; −inf and inf where not judged.
-
-    Attributes
-    ----------
-    likelihood : ndarray of shape (n_vectors, n_components)
-        Log-likelihood with the share of the component.
-    noise : ndarray of shape (n_vectors, n_components)
-        Squared noise scale.
-    peak : ndarray of shape (n_vectors, n_components)
-        Largest squared error of an entry in that scale.
-    """
-
-    likelihood: np.ndarray
-    noise: np.ndarray
-    peak: np.ndarray
-
-
 def stand(Y, mixture, membership, *, only=None, n_jobs=None):
-    """Judge vectors as they stand by every component, or `only` by one of their own."""
+    """Judge vectors as they stand by every component, or `only` by one of their own.
+
+    Returns a :class:`Standing` of arrays of shape (n_vectors, n_components), the shares of the
+    components in the likelihoods; −inf and inf where not judged.
+    """
     shape = len(Y), len(mixture.components)
     found = Standing(np.full(shape, -np.inf), np.full(shape, np.inf), np.full(shape, np.inf))
     for k, component in enumerate(mixture.components):
 
-        def work(rows, real, view, k=k, component=component):
-            own = in_place(Y[rows], view, component)
-            rows = rows[real]
-            for whole, part in zip(found, own, strict=True):
-                whole[rows, k] = part[real]
+        def work(rows, view, k=k, component=component):
+            for whole, part in zip(found, in_place(Y[rows], view, component), strict=True):
+                whole[rows, k] = part
             found.likelihood[rows, k] += mixture.log_shares[k]
 
         chosen = np.arange(len(Y)) if only is None else np.flatnonzero(only == k)
@@ -273,8 +256,8 @@ def _nearest(Y, mixture):
     """The component that makes every vector likeliest if the noise is the typical one."""
     likelihood = np.empty((len(Y), len(mixture.components)))
     for k, component in enumerate(mixture.components):
-        Z = np.nan_to_num(Y - component.whole.mean[0]).astype(np.float32)
-        scores = Z @ component.whole.directions[0].T
+        Z = np.nan_to_num(Y - component.whole.mean).astype(np.float32)
+        scores = Z @ component.whole.directions.T
         outside = np.einsum("ij,ij->i", Z, Z) - np.einsum("ij,ij->i", scores, scores)
         variances, n_outside = component.variances, Y.shape[1] - component.rank
         likelihood[:, k] = mixture.log_shares[k] - 0.5 * (
@@ -338,14 +321,14 @@ def _try_component(judged, Y, k, chosen, mixture, membership, effort, first, den
     """Enter the explanation of some vectors by component k where it is the best so far."""
     component = mixture.components[k]
 
-    def work(rows, real, view):
+    def work(rows, view):
         found = moved(
             Y[rows], view, component, density[rows], iterations=effort.iterations,
             anneal=effort.anneal, steps=effort.steps,
             weights=None if first is None else first[rows],
         )  # fmt: skip
         total = found.likelihood + mixture.log_shares[k]
-        better = real & (total > judged.likelihood[rows])
+        better = total > judged.likelihood[rows]
         own = rows[better]
         judged.likelihood[own], judged.component[own] = total[better], k
         judged.share[own], judged.fitted[own] = found.share[better], found.fitted[better]
@@ -364,24 +347,13 @@ def _random_start(rank, n_features, rng):
 
 
 def _for_blocks(work, component, membership, k, chosen, n_features, n_jobs):
-    """Call ``work(rows, real, view)`` for blocks of the chosen vectors, each with its own view."""
-    if len(chosen) == 0:
-        return
-    tasks = []
+    """Call ``work(rows, view)`` for blocks of the chosen vectors, each with its own view."""
     folds = np.where(membership.labels[chosen] == k, membership.folds[chosen], -1)
-    strangers = chosen[folds < 0]
-    if len(strangers) > 0:
-        tasks.append((strangers[None], np.ones((1, len(strangers)), dtype=bool), component.whole))
-    present = np.unique(folds[folds >= 0])
-    if len(present) > 0:
-        rows, real = pad([chosen[folds == f] for f in present])
-        held_out = component.held_out
-        tasks.append((rows, real, View(held_out.mean[present], held_out.directions[present])))
-    blocks = []
-    for rows, real, view in tasks:
-        size = max(_BLOCK // (len(rows) * n_features), 1)
-        parts = [slice(i, i + size) for i in range(0, rows.shape[1], size)]
-        blocks += [(rows[:, part], real[:, part], view) for part in parts]
+    size, blocks = max(_BLOCK // n_features, 1), []
+    for fold in np.unique(folds):
+        view = component.whole if fold < 0 else component.held_out[fold]
+        rows = chosen[folds == fold]
+        blocks += [(rows[i : i + size], view) for i in range(0, len(rows), size)]
 
     def run(start, stop):
         for block in blocks[start:stop]:

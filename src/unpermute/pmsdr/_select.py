@@ -13,9 +13,9 @@ import numpy as np
 
 from unpermute.pmsdr._judge import FAST, FULL, Judged, Membership, Mixture, judge, stand
 from unpermute.pmsdr._mixture import fit_mixture
-from unpermute.pmsdr._model import fit_component, in_place, predicted
+from unpermute.pmsdr._model import fit_component, held_out_standing, predicted
 from unpermute.pmsdr._number import HoldOuts, Partition
-from unpermute.pmsdr._start import COST, best_cut, by_fold, cluster_start, robust_start
+from unpermute.pmsdr._start import COST, best_cut, cluster_start, robust_start
 from unpermute.pmsdr._trials import (
     SHARES,
     Trials,
@@ -338,9 +338,7 @@ class Selector:
     def _as_one(self, X, filled):
         """Rank of a component fitted to vectors, and their held-out likelihood."""
         component = fit_component(filled)
-        rows, likelihood = by_fold(component), np.empty(len(X))
-        likelihood[rows] = in_place(X[rows], component.held_out, component)[0]
-        return component.rank, likelihood
+        return component.rank, held_out_standing(X, component).likelihood
 
 
 def _unexplained(X, selection):

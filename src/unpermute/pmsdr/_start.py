@@ -10,12 +10,13 @@ clusters do no harm: vectors that go to the likeliest component leave the superf
 
 import numpy as np
 
+from unpermute.pmsdr._explain import in_place
 from unpermute.pmsdr._mixture import SMALLEST
-from unpermute.pmsdr._model import fit_component, in_place, pad
+from unpermute.pmsdr._model import fit_component, held_out_standing
 from unpermute.pmsdr._stages import cluster, detect
 from unpermute.pmsdr._trials import SHARES, scattered, shuffle
 
-__all__ = ["COST", "best_cut", "by_fold", "cluster_start", "robust_start"]
+__all__ = ["COST", "best_cut", "cluster_start", "robust_start"]
 
 # Share of the vectors that is trusted first, and the least that may be left of them.
 _TRUSTED, _LEFT = 0.35, 0.2
@@ -43,19 +44,16 @@ def robust_start(X, filled, rng):
     clean, variance = np.ones(len(X), dtype=bool), np.nanvar(X, axis=1) + 1e-300
     for step in range(_ROUNDS):
         component = fit_component(filled[clean])
-        members, rows = np.flatnonzero(clean), by_fold(component)
         noise = np.empty(len(X))
-        noise[members[rows]] = in_place(X[members[rows]], component.held_out, component)[1]
-        if not clean.all():
-            noise[~clean] = in_place(X[~clean][None], component.whole, component)[1][0]
+        noise[clean] = held_out_standing(X[clean], component).noise
+        noise[~clean] = in_place(X[~clean], component.whole, component).noise
         ratio = noise / variance
         if step == 0:
             selected = ratio <= np.quantile(ratio, _TRUSTED)
         else:
-            copies, _ = shuffle(X[members], scattered(SHARES), rng)
-            own = np.empty(len(members))
-            own[rows] = in_place(copies[rows], component.held_out, component)[1]
-            limit = best_cut(np.log(ratio[clean]), np.log(own / variance[members]), COST)
+            copies, _ = shuffle(X[clean], scattered(SHARES), rng)
+            tried = held_out_standing(copies, component).noise / variance[clean]
+            limit = best_cut(np.log(ratio[clean]), np.log(tried), COST)
             selected = np.log(ratio) <= limit
         if selected.sum() < max(_FEWEST, _LEFT * len(X)) or np.array_equal(selected, clean):
             break
@@ -92,11 +90,6 @@ def cluster_start(X, filled, given, rng):
         if len(rows) >= SMALLEST:  # too few would only spoil the components that they join
             labels[rows] = k
     return labels
-
-
-def by_fold(component):
-    """Members of every fold, padded to one array."""
-    return pad([np.flatnonzero(component.folds == f) for f in range(component.folds.max() + 1)])[0]
 
 
 def best_cut(clean, shuffled, cost):

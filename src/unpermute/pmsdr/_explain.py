@@ -1,0 +1,411 @@
+r"""Two explanations of an observed vector by a component: in place, or some entries moved.
+
+One component of the model of clean vectors says
+
+.. math:: x = \mu + z V + e, \quad z_l \sim N(0, \lambda_l), \quad e_j \sim s \sqrt{\rho_j}\, t_4 .
+
+- **In place**: nothing moved. Every entry is predicted from all the others, and the sum of the
+  log-densities (the pseudo-likelihood) says how well.
+- **Moved**: an entry is in place with probability 1 − q, or it is drawn from the values of its
+  vector. EM over z and the in-place probabilities, with the noise annealed from a quarter of the
+  vector's variance down to the typical noise: it starts from a blurred view that excludes nothing.
+
+The posterior mean of z is found by conjugate gradients, all vectors of a block at once in float32:
+products of matrices by BLAS, and everything between two products in one pass of a kernel. Missing
+entries (NaN) have weight zero in both.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from scipy.special import gammaln
+
+__all__ = [
+    "Component",
+    "Moved",
+    "Standing",
+    "View",
+    "centred",
+    "in_place",
+    "leave_one_out",
+    "moved",
+    "posterior",
+    "value_density",
+]
+
+# Degrees of freedom of the noise: tails that forgive a few odd entries of a clean vector.
+_TAILS = np.float32(4.0)
+_LOG_T = float(gammaln(2.5) - gammaln(2.0) - 0.5 * np.log(4.0 * np.pi))
+# Weight, in entries, of the typical noise when that of one vector is estimated, and the share of
+# the typical noise that it does not fall below.
+_PRIOR_ENTRIES, _LEAST_NOISE = np.float32(10.0), np.float32(0.25)
+# Rounds of reweighting of a vector in place, and conjugate-gradient steps in each.
+_ROUNDS, _STEPS = 4, 3
+# An entry keeps this share of its residual at least, however large its leverage.
+_LEAST_REST = np.float32(0.05)
+# Shares of moved entries to begin with, and the bounds of the estimate.
+_FIRST_SHARE, _LEAST_SHARE, _MOST_MOVED = np.float32(0.3), np.float32(1e-3), np.float32(0.9)
+# Heat below which the noise of a vector is estimated: before, everything looks like noise.
+_WARM = 0.3
+_ONE, _TINY = np.float32(1.0), np.float32(1e-30)
+# Sums may be reordered, but infinities stay what they are: an enormous entry is just unlikely.
+_FAST = {"reassoc", "contract", "arcp", "nsz"}
+
+
+class View(NamedTuple):
+    """A component as fitted to certain vectors.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_features,)
+    directions : ndarray of float32 of shape (rank, n_features)
+    """
+
+    mean: np.ndarray
+    directions: np.ndarray
+
+
+@dataclass(frozen=True)
+class Component:
+    """One low-rank Gaussian.
+
+    Attributes
+    ----------
+    whole : View
+        Fitted to all members.
+    held_out : list of View
+        Fitted without each fold of them.
+    folds : ndarray of shape (n_members,)
+        The fold of every member.
+    variances : ndarray of float32 of shape (rank,)
+        Along every direction, of held-out vectors.
+    noise : float
+        Typical squared scale of the noise of an entry.
+    entry_noise : ndarray of float32 of shape (n_features,)
+        The noise of every entry relative to it.
+    """
+
+    whole: View
+    held_out: list[View]
+    folds: np.ndarray
+    variances: np.ndarray
+    noise: float
+    entry_noise: np.ndarray
+
+    @property
+    def rank(self):
+        """Number of directions."""
+        return len(self.variances)
+
+
+class Standing(NamedTuple):
+    """What a component says of vectors as they stand.
+
+    Attributes
+    ----------
+    likelihood : ndarray
+        Log pseudo-likelihood of nothing having moved.
+    noise : ndarray
+        Squared noise scale of the vector.
+    peak : ndarray
+        Largest squared error of an entry in that scale.
+    """
+
+    likelihood: np.ndarray
+    noise: np.ndarray
+    peak: np.ndarray
+
+
+class Moved(NamedTuple):
+    """What the explanation "some entries moved" says of vectors.
+
+    Attributes
+    ----------
+    fitted : ndarray of shape (n_vectors, n_features)
+        The vectors it predicts.
+    staying : ndarray of shape (n_vectors, n_features)
+        Probability that an entry is in place.
+    likelihood : ndarray of shape (n_vectors,)
+        Log-likelihood of every vector.
+    share : ndarray of shape (n_vectors,)
+        Share of the entries that moved.
+    variance : ndarray of shape (n_vectors, n_features)
+        Of the prediction of every entry, noise included.
+    """
+
+    fitted: np.ndarray
+    staying: np.ndarray
+    likelihood: np.ndarray
+    share: np.ndarray
+    variance: np.ndarray
+
+
+def in_place(Y, view, component):
+    """Judge vectors as they stand; returns a :class:`Standing`.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n_vectors, n_features)
+        NaN where missing.
+    view : View
+        Of the component, without these vectors.
+    component : Component
+    """
+    Z, seen = centred(Y, view.mean)
+    return Standing(
+        *_in_place(
+            Z, seen, view.directions, component.variances, np.float32(component.noise),
+            component.entry_noise,
+        )
+    )  # fmt: skip
+
+
+def moved(Y, view, component, density, *, iterations, anneal, steps, weights=None):
+    """Explain vectors by entries that moved; returns a :class:`Moved`.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n_vectors, n_features)
+        NaN where missing.
+    view : View
+    component : Component
+    density : ndarray of float32, same shape
+        Density of every value among the values of its vector, divided by that of t at 0.
+    iterations, anneal, steps : int
+        EM iterations, those in which the noise is lowered, conjugate-gradient steps in each.
+    weights : ndarray, default=None
+        Probabilities of being in place to start from.
+    """
+    Z, seen = centred(Y, view.mean)
+    weights = seen * np.float32(0.7) if weights is None else weights * seen
+    fitted, staying, likelihood, share, variance = _moved(
+        Z, seen, view.directions, component.variances, np.float32(component.noise),
+        component.entry_noise, density, weights.astype(np.float32), iterations, anneal, steps,
+    )  # fmt: skip
+    return Moved(fitted + view.mean, staying, likelihood, share, variance)
+
+
+def value_density(Y):
+    """Density of every value among the values of its vector, divided by that of t at 0.
+
+    A histogram of 96 bins smoothed by a normal kernel (Silverman's width).
+    """
+    n_bins = 96
+    seen = ~np.isnan(Y)
+    count = np.maximum(seen.sum(axis=1), 1)
+    lowest = np.where(seen, Y, np.inf).min(axis=1)
+    width = np.maximum(np.where(seen, Y, -np.inf).max(axis=1) - lowest, 1e-12) / n_bins
+    filled = np.where(seen, Y, lowest[:, None])
+    bins = np.clip(((filled - lowest[:, None]) / width[:, None]).astype(int), 0, n_bins - 1)
+    places = (np.arange(len(Y))[:, None] * n_bins + bins).ravel()
+    histogram = np.bincount(places, seen.ravel() / np.repeat(count, Y.shape[1]), len(Y) * n_bins)
+    histogram = histogram.reshape(len(Y), n_bins)
+    spread = np.sqrt(np.maximum(np.nanvar(np.where(seen, Y, np.nan), axis=1), 0.0))
+    bandwidth = np.maximum(1.06 * spread * count**-0.2 / width, 0.6).round(1)
+    offsets = (np.arange(n_bins)[:, None] - np.arange(n_bins)) ** 2
+    out = np.empty(Y.shape, np.float32)
+    for h in np.unique(bandwidth):
+        rows = bandwidth == h
+        kernel = np.exp(-0.5 * offsets / h**2) / (h * np.sqrt(2 * np.pi))
+        smooth = np.take_along_axis(histogram[rows] @ kernel, bins[rows], axis=1)
+        out[rows] = smooth / width[rows, None] / np.exp(_LOG_T)
+    return out
+
+
+def centred(Y, mean):
+    """Vectors less their mean in float32, zeros where missing; and which entries are seen."""
+    Z = (Y - mean).astype(np.float32)
+    seen = ~np.isnan(Z)
+    return np.where(seen, Z, np.float32(0.0)), seen.astype(np.float32)
+
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+def _in_place(Z, seen, V, variances, typical, rho):
+    """Likelihood, squared noise scale and largest squared error of vectors as they stand."""
+    n, n_features = Z.shape
+    squares, precision = V * V, _ONE / variances
+    scores = np.dot(Z, V.T) * (variances / (variances + typical))
+    fitted = np.dot(scores, V)
+    s2, weights = np.full(n, typical), seen.copy()
+    ws, ratio, spread = np.empty_like(Z), np.empty_like(Z), np.empty_like(Z)
+    for step in range(_ROUNDS + 1):
+        _divide(weights, s2, rho, ws)
+        diagonal = np.dot(ws, squares.T)
+        if step < _ROUNDS:
+            posterior(Z, ws, V, precision, scores, fitted, _STEPS, diagonal)
+        leave_one_out(Z, fitted, ws, squares, precision, diagonal, s2, rho, ratio, spread)
+        if step == _ROUNDS:
+            break
+        for i in range(n):
+            before = s2[i]
+            for _ in range(3):
+                s2[i] = _own_noise(ratio[i], before, seen[i], s2[i], typical)
+            relative = before / (_TAILS * s2[i])
+            for j in range(n_features):
+                weights[i, j] = seen[i, j] / (_ONE + relative * ratio[i, j])
+    likelihood, noise, peak = np.zeros(n), np.empty(n), np.empty(n)
+    for i in range(n):
+        largest = np.float32(0.0)
+        for j in range(n_features):
+            tail = np.float64(_ONE + ratio[i, j] / _TAILS)
+            density = _LOG_T - 0.5 * np.log(spread[i, j] * tail * tail * tail * tail * tail)
+            likelihood[i] += seen[i, j] * density
+            largest = max(largest, seen[i, j] * ratio[i, j])
+        noise[i], peak[i] = s2[i], largest
+    return likelihood, noise, peak
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+def _moved(Z, seen, V, variances, typical, rho, density, weights, iterations, anneal, steps):
+    """EM of the explanation "some entries moved"; changes `weights`."""
+    n, n_features = Z.shape
+    squares, precision = V * V, _ONE / variances
+    scores, fitted = np.zeros((n, len(V)), np.float32), np.zeros_like(Z)
+    count, hottest = _largest_noise(Z, seen, typical)
+    own, share = np.full(n, typical), np.full(n, _FIRST_SHARE)
+    s2, staying, likelihood = np.empty(n, np.float32), np.empty_like(Z), np.zeros(n)
+    ws, ratio, spread = np.empty_like(Z), np.empty_like(Z), np.empty_like(Z)
+    cooled, uncertain = rho, ws
+    for step in range(iterations):
+        heat = np.float32(max(0.0, 1.0 - step / anneal)) if anneal > 0 else np.float32(0.0)
+        for i in range(n):
+            s2[i] = own[i] * (hottest[i] / typical) ** heat
+        cooled = rho ** (_ONE - heat)
+        _divide(weights, s2, cooled, ws)
+        diagonal = np.dot(ws, squares.T)
+        posterior(Z, ws, V, precision, scores, fitted, steps, diagonal)
+        uncertain = leave_one_out(
+            Z, fitted, ws, squares, precision, diagonal, s2, cooled, ratio, spread
+        )
+        last = step == iterations - 1
+        for i in range(n):
+            in_order, total = _ONE - share[i], np.float32(0.0)
+            for j in range(n_features):
+                tail = _ONE + ratio[i, j] / _TAILS
+                fits = in_order / (np.sqrt(spread[i, j] * tail) * tail * tail)  # t with ν = 4
+                foreign = share[i] * density[i, j] + _TINY
+                staying[i, j] = seen[i, j] * fits / (fits + foreign)
+                weights[i, j] = staying[i, j] / tail
+                total += staying[i, j]
+                if last:
+                    likelihood[i] += seen[i, j] * (np.log(np.float64(fits + foreign)) + _LOG_T)
+            share[i] = min(max(_ONE - total / count[i], _LEAST_SHARE), _MOST_MOVED)
+            if heat < _WARM:
+                found = _own_noise(ratio[i], s2[i], staying[i], s2[i], typical)
+                own[i] = min(found, hottest[i])
+    for i in range(n):
+        for j in range(n_features):
+            uncertain[i, j] += s2[i] * cooled[j]
+    return fitted, staying, likelihood, share, uncertain
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+def posterior(Z, ws, V, precision, scores, fitted, steps, diagonal):
+    """Move scores, and the vectors they give, to the posterior mean; changes both.
+
+    Conjugate gradients from where they are. ``ws`` are weights over noise variances;
+    ``diagonal`` is their product with the squared directions, which preconditions.
+    """
+    n, n_features = Z.shape
+    rank = len(precision)
+    weighted, squared = np.empty_like(Z), np.empty(n, np.float32)
+    for i in range(n):
+        for j in range(n_features):
+            weighted[i, j] = ws[i, j] * (Z[i, j] - fitted[i, j])
+    residual = np.dot(weighted, V.T)
+    direction = np.empty_like(residual)
+    for i in range(n):
+        squared[i] = np.float32(0.0)
+        for k in range(rank):
+            residual[i, k] -= precision[k] * scores[i, k]
+            direction[i, k] = residual[i, k] / (precision[k] + diagonal[i, k])
+            squared[i] += residual[i, k] * direction[i, k]
+    for step in range(steps):
+        along = np.dot(direction, V)
+        lengths = np.empty(n, np.float32)
+        for i in range(n):
+            curvature = np.float32(0.0)
+            for j in range(n_features):
+                weighted[i, j] = ws[i, j] * along[i, j]
+                curvature += weighted[i, j] * along[i, j]
+            for k in range(rank):
+                curvature += precision[k] * direction[i, k] * direction[i, k]
+            length = squared[i] / max(curvature, _TINY)
+            for j in range(n_features):
+                fitted[i, j] += length * along[i, j]
+            for k in range(rank):
+                scores[i, k] += length * direction[i, k]
+            lengths[i] = length
+        if step == steps - 1:
+            break
+        back = np.dot(weighted, V.T)
+        for i in range(n):
+            following = np.float32(0.0)
+            for k in range(rank):
+                residual[i, k] -= lengths[i] * (precision[k] * direction[i, k] + back[i, k])
+                scaled = residual[i, k] / (precision[k] + diagonal[i, k])
+                following += residual[i, k] * scaled
+                back[i, k] = scaled
+            ratio = following / max(squared[i], _TINY)
+            for k in range(rank):
+                direction[i, k] = back[i, k] + ratio * direction[i, k]
+            squared[i] = following
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+def leave_one_out(Z, fitted, ws, squares, precision, diagonal, s2, rho, ratio, spread):
+    """Predict every entry from the others; returns the variances of the fit.
+
+    Writes the variance of the prediction into `spread`, and the squared error over it into
+    `ratio`. With leverage h the error without the entry is the residual divided by 1 − h; the
+    posterior covariance of the scores is taken for diagonal.
+    """
+    n, n_features = Z.shape
+    uncertain = np.dot(_ONE / (precision + diagonal), squares)
+    for i in range(n):
+        for j in range(n_features):
+            rest = min(max(_ONE - ws[i, j] * uncertain[i, j], _LEAST_REST), _ONE)
+            error = (Z[i, j] - fitted[i, j]) / rest
+            spread[i, j] = s2[i] * rho[j] + uncertain[i, j] / rest
+            ratio[i, j] = error * error / spread[i, j]
+    return uncertain
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+def _divide(weights, s2, rho, ws):
+    """Write weights over noise variances into `ws`."""
+    for i in range(len(ws)):
+        for j in range(ws.shape[1]):
+            ws[i, j] = weights[i, j] / (s2[i] * rho[j])
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+def _largest_noise(Z, seen, typical):
+    """Number of entries of every vector, and a quarter of its variance."""
+    n = len(Z)
+    count, hottest = np.zeros(n, np.float32), np.empty(n, np.float32)
+    for i in range(n):
+        total, squares = np.float32(0.0), np.float32(0.0)
+        for j in range(Z.shape[1]):
+            count[i] += seen[i, j]
+            total += Z[i, j]
+            squares += Z[i, j] * Z[i, j]
+        mean = total / count[i]
+        hottest[i] = max(np.float32(0.25) * (squares / count[i] - mean * mean), typical)
+    return count, hottest
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+def _own_noise(ratio, scale, weights, s2, typical):
+    """One step of the noise of a vector: robust mean of squares, drawn to the typical one.
+
+    The squared errors are `ratio` times `scale`.
+    """
+    total, count, relative = np.float32(0.0), np.float32(0.0), scale / s2
+    for j in range(len(ratio)):
+        robust = (_TAILS + _ONE) / (_TAILS + ratio[j] * relative)
+        total += weights[j] * robust * ratio[j]
+        count += weights[j]
+    mean = (total * scale + _PRIOR_ENTRIES * typical) / (count + _PRIOR_ENTRIES)
+    return max(mean, _LEAST_NOISE * typical)
