@@ -173,7 +173,7 @@ def _solve_block(X, start, stop, size, tol):
     return counts, chosen, values, np.linalg.norm(residuals, axis=1)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _enter(X, correlations, active, residuals, chosen, counts, directions, factors, projections):
     """Let the best vector enter every active representation.
 
@@ -204,7 +204,7 @@ def _enter(X, correlations, active, residuals, chosen, counts, directions, facto
         counts[b] = k + 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _most_correlated(correlations, chosen):
     """Index of the largest absolute correlation outside `chosen`, -1 if all are zero."""
     for i in chosen:
@@ -216,7 +216,7 @@ def _most_correlated(correlations, chosen):
     return best
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _solve_triangular(factors, projections, counts):
     """Coefficients of the chosen vectors by back substitution."""
     values = np.zeros_like(projections)

@@ -27,7 +27,7 @@ MANY, COMPANY = 48, 0.5
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def local_search(
     X, j, residual, threshold, ridge, limit, active, sign, coef, inner, factor, size, candidates
 ):
@@ -87,7 +87,7 @@ def local_search(
     return status, size
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def dot(a, b):
     """Inner product of two vectors."""
     total = 0.0
@@ -96,7 +96,7 @@ def dot(a, b):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _position(active, size, i):
     for a in range(size):
         if active[a] == i:
@@ -104,7 +104,7 @@ def _position(active, size, i):
     return -1
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _append(X, ridge, i, correlation, target, cross, active, sign, coef, inner, factor, size):
     """Let vector i enter the active set: one new row of the Cholesky factor."""
     row = factor[size]
@@ -123,7 +123,7 @@ def _append(X, ridge, i, correlation, target, cross, active, sign, coef, inner, 
     inner[size] = target
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _descend(threshold, active, sign, coef, inner, factor, size, trial, cross):
     """Minimise on the active set; whatever would change its sign on the way leaves it."""
     while size > 0:
@@ -146,7 +146,7 @@ def _descend(threshold, active, sign, coef, inner, factor, size, trial, cross):
     return size
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _leave(active, sign, coef, inner, factor, size, leaving):
     """Take one out of the active set; return the size that is left."""
     _delete(factor, size, leaving)
@@ -159,13 +159,13 @@ def _leave(active, sign, coef, inner, factor, size, leaving):
     return size
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _close_gap(values, start, stop):
     for a in range(start, stop):
         values[a] = values[a + 1]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _solve(factor, size, b):
     """Solve L Lᵀ x = b in place; the diagonal of `factor` holds the reciprocals of L's."""
     for a in range(size):
@@ -179,7 +179,7 @@ def _solve(factor, size, b):
             b[c] -= factor[a, c] * b[a]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _delete(factor, size, p):
     """Remove row and column p of L Lᵀ: shift the rows up, restore the triangle by rotations.
 
@@ -200,7 +200,7 @@ def _delete(factor, size, p):
         factor[a, a] = 1.0 / length
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _update_residual(X, j, active, coef, size, residual):
     for d in range(len(residual)):
         residual[d] = X[j, d]
@@ -210,7 +210,7 @@ def _update_residual(X, j, active, coef, size, residual):
             residual[d] -= c * x[d]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def enter(X, j, ridge, i, correlation, active, sign, coef, inner, factor, size):
     """Let vector i, which has this correlation with the residual, enter the active set."""
     cross = np.empty(size)
@@ -220,7 +220,7 @@ def enter(X, j, ridge, i, correlation, active, sign, coef, inner, factor, size):
     _append(X, ridge, i, correlation, target, cross, active, sign, coef, inner, factor, size)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def settle(
     X, j, threshold, ridge, accuracy, active, sign, coef, inner, factor, size, residual,
     residual_low,
@@ -254,7 +254,7 @@ def settle(
             previous = np.inf
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _gradient(correlation, threshold, ridge, coef, low):
     """Correlation - ridge * (coef + low) - threshold, rounded once, at the end."""
     high, rest = add(correlation[0], correlation[1], -threshold)
@@ -262,7 +262,7 @@ def _gradient(correlation, threshold, ridge, coef, low):
     return add(high, rest, -shrinkage, -error - ridge * low)[0]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _first_crossing(sign, coef, step, size):
     """Share of the step up to the first change of sign, and whose it is (-1 if there is none)."""
     share, leaving = 1.0, -1

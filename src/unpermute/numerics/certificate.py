@@ -78,7 +78,7 @@ def null_scales(Y, basis, offset, blocks):
     return total / (n_features - rank)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def workspace(n, rank):
     """Arrays that a thread uses again for every vector."""
     order_f, order_d, order_k = np.arange(n), np.arange(n), np.arange(n)
@@ -88,7 +88,7 @@ def workspace(n, rank):
     return order_f, order_d, order_k, stays, source, z, f, distance, gram, factor, np.ones(n)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def evaluate(y, U, b, null, ways, shift, order_y, x, work):
     """Best evidence of x over the number of entries in place, and the residual there.
 
@@ -117,7 +117,7 @@ def evaluate(y, U, b, null, ways, shift, order_y, x, work):
     return best, best_cost
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _evaluate_in_place(y, f, null, rank, n_observed, order_d):
     """Best evidence of the entries that fit best, over their number; returns it and the number."""
     best, best_stay, cost = -np.inf, n_observed, 0.0
@@ -136,7 +136,7 @@ def _evaluate_in_place(y, f, null, rank, n_observed, order_d):
     return best, best_stay
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _certify(Y, U, b, null, ways, blocks, X, evidence, residual):
     """Evidence and residual of the coefficients X. Writes into the last two arguments."""
     work = workspace(*U.shape)

@@ -99,7 +99,7 @@ def eliminate(Y, basis, schedule, *, stage, n_jobs=None):
     return coefficients, distance, determined
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _eliminate(Y, basis, schedule, coefficients, distance, determined):
     """Run the elimination for every row of Y. Writes into the last three arguments."""
     n_features, rank = basis.shape
@@ -130,7 +130,7 @@ def _eliminate(Y, basis, schedule, coefficients, distance, determined):
         determined[j] = missing == 0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _gather(values, basis, rows, y):
     """Copy the observed entries and their rows of the basis; return how many there are."""
     size = 0
@@ -142,7 +142,7 @@ def _gather(values, basis, rows, y):
     return size
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _fill_gram(rows, size, gram):
     """Gram matrix of the rows; return the size of a pivot that carries no information.
 
@@ -157,7 +157,7 @@ def _fill_gram(rows, size, gram):
     return floor
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _least_squares_step(rows, y, size, factor, x, residual, step):
     """Add to x the least-squares solution for the current residual; update the residual."""
     rank = len(x)
@@ -174,7 +174,7 @@ def _least_squares_step(rows, y, size, factor, x, residual, step):
         residual[i] = y[i] - dot(rows[i], x)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def solve_positive_definite(gram, b):
     """Solve gram x = b in place by Cholesky; directions without information are damped."""
     factor = np.empty_like(gram)
@@ -185,7 +185,7 @@ def solve_positive_definite(gram, b):
     _solve_factored(factor, b)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _cholesky(gram, floor, substitute, factor):
     """Write the lower Cholesky factor; return how many pivots were not above `floor`.
 
@@ -209,7 +209,7 @@ def _cholesky(gram, floor, substitute, factor):
     return replaced
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _solve_factored(factor, b):
     """Solve factor factorᵀ x = b in place."""
     rank = len(b)
@@ -220,7 +220,7 @@ def _solve_factored(factor, b):
         b[a] /= factor[a, a]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _forward(factor, b):
     """Solve factor x = b in place."""
     for a in range(len(b)):
@@ -229,7 +229,7 @@ def _forward(factor, b):
         b[a] /= factor[a, a]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _fits_exactly(y, residual, size):
     """Whether only rounding is left of the residual."""
     worst, scale = 0.0, 0.0
@@ -239,7 +239,7 @@ def _fits_exactly(y, residual, size):
     return worst <= _EXACT_FIT * scale
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _drop_worst(rows, y, residual, size, count, gram, factor, floor, work):
     """Remove the `count` entries with the largest residuals; return how many entries remain.
 
@@ -270,7 +270,7 @@ def _drop_worst(rows, y, residual, size, count, gram, factor, floor, work):
     return size
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _worst_first(residual, size, count):
     """Up to `count` entries with the largest residuals other than zero, in descending order."""
     if count == 1:  # most steps on short vectors
@@ -286,7 +286,7 @@ def _worst_first(residual, size, count):
     return chosen[np.argsort(-np.abs(residual[chosen]))][:count]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _close_gaps(rows, y, residual, size):
     """Let the last entries fill the places of infinite residuals; return how many remain."""
     i = 0
@@ -302,7 +302,7 @@ def _close_gaps(rows, y, residual, size):
     return size
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _argmax_abs(values, size):
     best = 0
     for i in range(1, size):
@@ -311,7 +311,7 @@ def _argmax_abs(values, size):
     return best
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _count_infinite(factor):
     count = 0
     for a in range(len(factor)):
@@ -320,7 +320,7 @@ def _count_infinite(factor):
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def add_outer(gram, row, weight):
     """Add weight · row rowᵀ to gram."""
     for a in range(len(row)):
@@ -328,14 +328,14 @@ def add_outer(gram, row, weight):
             gram[a, c] += weight * row[a] * row[c]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _copy(source, target):
     # Assigning rows (target[:] = source) takes numba seconds to compile.
     for i in range(len(source)):
         target[i] = source[i]
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")
 def dot(a, b):
     """Inner product of two vectors."""
     total = 0.0
@@ -344,7 +344,7 @@ def dot(a, b):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _cosine_distance(rows, y, size, x):
     """1 − cos = ρ / (1 + √(1 − ρ)) with ρ the squared relative residual: no cancellation."""
     error, length = 0.0, 0.0

@@ -312,7 +312,7 @@ def _by_appearance(labels):
     return np.argsort(np.argsort(first))[inverse].astype(np.int64)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _walk(indptr, indices, data, stuck, targets, n_steps):
     """Average of n_steps products with a CSR matrix, started uniformly."""
     n = len(stuck)

@@ -34,7 +34,7 @@ __all__ = [
 _SHORT = 128
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def sort_into(order, keys):
     """Write the indices in ascending order of `keys` into `order`; equal keys by index."""
     n = len(order)
@@ -53,7 +53,7 @@ def sort_into(order, keys):
         order[rank] = i
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _is_sorted(order, keys):
     for a in range(1, len(order)):
         i, j = order[a - 1], order[a]
@@ -62,7 +62,7 @@ def _is_sorted(order, keys):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def prepare(y, blocks):
     """Shift that keeps the blocks apart when places are sorted, and the observed entries sorted."""
     n = len(y)
@@ -80,7 +80,7 @@ def prepare(y, blocks):
     return shift, order[:n_observed].copy(), largest
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def predict(U, b, x, f):
     """f = U x + b."""
     for i in range(U.shape[0]):
@@ -90,7 +90,7 @@ def predict(U, b, x, f):
         f[i] = total
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def project(U, b, z, x):
     """x = Uᵀ (z − b), the least-squares fit to all places."""
     for a in range(U.shape[1]):
@@ -100,7 +100,7 @@ def project(U, b, z, x):
             x[a] += U[i, a] * (z[i] - b[i])
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def least_squares(U, b, z, weights, places, n_places, x, gram, factor):
     """Weighted least squares of z − b on the rows `places[:n_places]` of U; writes x.
 
@@ -140,7 +140,7 @@ def least_squares(U, b, z, weights, places, n_places, x, gram, factor):
         x[a] /= factor[a, a]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def match(y, f, n_stay, shift, order_y, order_f, order_d, distance, stays, source, z):
     """Keep `n_stay` entries in place and sort the rest; return the sum of squares.
 
@@ -163,7 +163,7 @@ def match(y, f, n_stay, shift, order_y, order_f, order_d, distance, stays, sourc
     return place(y, f, n_stay, shift, order_y, order_f, order_d, stays, source, z)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def sort_places(y, f, shift, order_f, order_d, distance):
     """Sort the entries by |y − f| into `order_d`, the places by f into `order_f`."""
     n = len(y)
@@ -175,7 +175,7 @@ def sort_places(y, f, shift, order_f, order_d, distance):
     sort_into(order_f, distance)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def place(y, f, n_stay, shift, order_y, order_f, order_d, stays, source, z):
     """Do the second half of :func:`match`, for places that are sorted already."""
     n = len(y)
@@ -199,7 +199,7 @@ def place(y, f, n_stay, shift, order_y, order_f, order_d, stays, source, z):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _match_with_missing(y, f, shift, order_y, order_f, stays, source, z):
     """The same when fewer values than places are left: some places get none."""
     n = len(y)
@@ -262,7 +262,7 @@ def log_moves(blocks):
     return choose + np.minimum(gammaln(k + 1.0), k * per_entry)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def log_probability_of_small_residual(ratio, degrees):
     """log P(χ²_d ≤ d·ratio): the chance that a wrong permutation fits so well.
 

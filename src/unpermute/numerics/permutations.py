@@ -74,14 +74,14 @@ def has_no_order(X):
     return largest <= smallest
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _match(Y, fitted, noise, blocks, permutations, cost):
     """Match every row; writes into the last two arguments."""
     for j in range(len(Y)):
         cost[j] = _match_vector(Y[j], fitted[j], noise[j], blocks, permutations[j])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _match_vector(y, f, noise, blocks, permutation):
     """Match one vector; writes its permutation, returns the cost."""
     n = len(y)
@@ -110,7 +110,7 @@ def _match_vector(y, f, noise, blocks, permutation):
     return np.sqrt(total / n_observed)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _place_missing(y, blocks, permutation):
     """Give the places without a value (-1) the missing entries, their own where possible."""
     n = len(y)
@@ -130,7 +130,7 @@ def _place_missing(y, blocks, permutation):
                     break
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _undo_unpaid_cycles(y, f, permutation, sigma, prior):
     """Put back every cycle whose moves do not earn their prior. Changes `permutation`."""
     n = len(y)
@@ -151,7 +151,7 @@ def _undo_unpaid_cycles(y, f, permutation, sigma, prior):
                 i = following
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _gain(y, f, i, j, sigma):
     """What it gains to have value j at place i instead of value i; missing ones cost nothing."""
     stays, moves = (y[i] - f[i]) / sigma, (y[j] - f[i]) / sigma

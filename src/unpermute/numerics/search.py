@@ -189,7 +189,7 @@ def _search_vector(y, U, b, null, ways, blocks, noise, ratios, max_starts, seed)
     return x_best, certain, best, n_starts
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _prepare_search(y, blocks, rank):
     """Prepare a vector and the memory to work in.
 
@@ -224,7 +224,7 @@ def _in_place(n_observed, rank, ratio):
     return max(h, least) if h >= least or hopeless else 0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _largest_residual(noise, null, degrees):
     """Sum of squares up to which a residual is down at the noise (0: unknown)."""
     if noise == 0.0:
@@ -233,13 +233,13 @@ def _largest_residual(noise, null, degrees):
     return noise * noise * degrees * (1.0 + 6.5 * math.sqrt(2.0 / degrees))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _beyond_doubt(degrees, n_features):
     """Evidence that no near miss has. Long vectors, with entries in place to spare, need less."""
     return (_BEYOND_DOUBT if n_features <= LONG else 0.1) * degrees
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _climb_block(Y, U, b, null, ways, blocks, noise, X, at_noise, evidence):
     """Climb from every row of X. Writes into the last three arguments."""
     work = workspace(*U.shape)
@@ -258,7 +258,7 @@ def _climb_block(Y, U, b, null, ways, blocks, noise, X, at_noise, evidence):
         at_noise[j] = residual <= _largest_residual(noise, null[j], degrees)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _robust_regression(y, U, b, order_y, x, probability, work):
     """Least absolute deviations by reweighting; writes x and the first sampling weights."""
     _, _, _, _, _, _, f, distance, gram, factor, _ = work
@@ -286,7 +286,7 @@ def _robust_regression(y, U, b, order_y, x, probability, work):
         probability[i] = 1.0 / (distance[i] + 0.5 * typical) if y[i] == y[i] else 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _settle(y, U, b, n_stay, shift, order_y, x, work, max_steps):
     """Alternate matching and refitting; returns the last cost, writes x."""
     order_f, order_d, _, stays, source, z, f, distance, _, _, _ = work
@@ -301,7 +301,7 @@ def _settle(y, U, b, n_stay, shift, order_y, x, work, max_steps):
     return last
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _polish(y, U, b, null, ways, shift, order_y, x, enough, work):
     """Climb to a local maximum of the evidence, also from the best-fitting part of the matching.
 
@@ -331,7 +331,7 @@ def _polish(y, U, b, null, ways, shift, order_y, x, enough, work):
     return best, residual
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _climb(y, U, b, null, ways, shift, order_y, x, work):
     """Alternate evaluation and refitting while the evidence grows; writes the best x."""
     rank = len(x)
@@ -348,7 +348,7 @@ def _climb(y, U, b, null, ways, shift, order_y, x, work):
     return best, residual
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _batch(y, U, b, n_stay, shift, order_y, probability, starts, costs, state, work):
     """One batch of starts of one arm; updates its sampling weights, returns the best start."""
     if n_stay == 0:
@@ -368,7 +368,7 @@ def _batch(y, U, b, n_stay, shift, order_y, probability, starts, costs, state, w
     return order[0]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _learn(y, U, b, n_stay, shift, order_y, probability, starts, order, work):
     """Move the sampling weights towards the entries that the best starts kept in place."""
     order_f, order_d, _, stays, source, z, f, distance, _, _, _ = work

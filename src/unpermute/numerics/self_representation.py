@@ -204,7 +204,7 @@ def _solve_chunk(X, X32, start, stop, longest, l1_ratio, alpha, tol, max_rounds)
     return sizes[order], indices[by_row], data[by_row], gamma[order], kkt[order], rounds[start:]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _advance(
     X, live, correlation, target, threshold, ridge, size, status, exact, kkt, residual,
     residual32, active, sign, coef, inner, factor, longest, l1_ratio, alpha, tol,
@@ -265,7 +265,7 @@ def _advance(
             exact[s] = not _round(residual[s], residual32[s]) and status[s] == RUNNING
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _rounding(longest, n_features, coef, size):
     """How far the rounding of float64 typically moves the inner products with the residual."""
     total = 1.0
@@ -274,7 +274,7 @@ def _rounding(longest, n_features, coef, size):
     return _EPS * np.sqrt(n_features) * longest * longest * total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _advance_exactly(
     X, j, correlation, bound, threshold, ridge, tol, active, sign, coef, inner, factor, size,
     residual, residual32,
@@ -309,7 +309,7 @@ def _advance_exactly(
     return RUNNING, size, kkt
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _round(residual, residual32):
     """Round the residual to float32; return whether that changed anything."""
     changed = False
@@ -320,7 +320,7 @@ def _round(residual, residual32):
     return changed
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _largest(X, x, correlation, bound, j):
     """Largest |<x_i, x>| over i != j, in float64."""
     top = np.float32(0.0)
@@ -333,7 +333,7 @@ def _largest(X, x, correlation, bound, j):
     return largest
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _violators(X, j, residual, correlation, bound, limit, active, size, candidates):
     """Write the worst violators into `candidates`; return how many, and the worst value."""
     cut = np.float32(limit) - bound
@@ -363,7 +363,7 @@ def _violators(X, j, residual, correlation, bound, limit, active, size, candidat
     return n_found, worst
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _worst_violator(X, j, residual, residual_low, correlation, cut, limit, slack, active, size):
     """The inactive vector that violates the limit most (-1 if none does), and its inner product.
 
@@ -381,7 +381,7 @@ def _worst_violator(X, j, residual, residual_low, correlation, cut, limit, slack
     return worst, value
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _is_violator(X, residual, limit, active, size, i):
     for a in range(size):
         if active[a] == i:
@@ -389,7 +389,7 @@ def _is_violator(X, residual, limit, active, size, i):
     return abs(dot(X[i], residual)) > limit
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _stationarity(X, residual, threshold, ridge, active, sign, coef, size):
     """Largest error of the optimality conditions on the active set."""
     error = 0.0

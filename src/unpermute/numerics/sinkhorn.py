@@ -65,7 +65,7 @@ def sinkhorn(costs, epsilon, potentials, *, tol=1e-3, max_iter=200):
     return plans, errors
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _solve(costs, epsilon, potentials, plans, errors, tol, max_iter):
     """Write the solutions into `plans` and `errors`, the potentials g into `potentials`."""
     size = costs.shape[1]
@@ -94,7 +94,7 @@ def _solve(costs, epsilon, potentials, plans, errors, tol, max_iter):
         _write_plan(kernel, scales)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _absorb(cost, g, epsilon, kernel):
     """Write exp((g − cost) / ε), divided by the largest of the row, into `kernel`."""
     for i in range(len(cost)):
@@ -107,7 +107,7 @@ def _absorb(cost, g, epsilon, kernel):
             out[j] = np.exp(exponent) if exponent > _LEAST_EXPONENT else 0.0
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _sum_columns(kernel, scales, columns):
     """Sums of the columns of kernel · scales once its rows sum to one."""
     columns[:] = 0.0
@@ -123,7 +123,7 @@ def _sum_columns(kernel, scales, columns):
         columns[j] *= scales[j]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _write_plan(kernel, scales):
     """Replace the kernel by the plan, whose rows sum to one."""
     for i in range(len(kernel)):

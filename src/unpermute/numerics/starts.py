@@ -15,7 +15,7 @@ from unpermute.numerics.matching import project, sort_into
 __all__ = ["random_permutation_start", "sample_starts"]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def sample_starts(y, U, b, n_stay, probability, starts, state, work):
     """Least squares on weighted samples of entries, then two concentration steps; writes starts."""
     order_d, distance = work[1], work[7]
@@ -42,7 +42,7 @@ def sample_starts(y, U, b, n_stay, probability, starts, state, work):
             starts[s, a] = X[a, s]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _keep_smallest(kept, s, n_kept, order, keys):
     """Column s of `kept` is 1 where the keys are smallest, else 0."""
     sort_into(order, keys)
@@ -50,7 +50,7 @@ def _keep_smallest(kept, s, n_kept, order, keys):
         kept[order[a], s] = 1.0 if a < n_kept else 0.0
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _predict_all(U, b, X, F):
     """F = U X + b, one column per vector of coefficients."""
     for i in range(U.shape[0]):
@@ -61,7 +61,7 @@ def _predict_all(U, b, X, F):
                 F[i, s] += U[i, a] * X[a, s]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _least_squares_all(U, b, z, kept, X):
     """Least squares of z − b on the rows of U where column s of `kept` is 1, for every s.
 
@@ -102,7 +102,7 @@ def _least_squares_all(U, b, z, kept, X):
             X[c, s] *= inverse[c, s]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def random_permutation_start(y, U, b, order_y, x, state, work):
     """Fit to a random permutation of the values."""
     _, _, order_k, _, _, z, _, distance, _, _, _ = work
@@ -117,7 +117,7 @@ def random_permutation_start(y, U, b, order_y, x, state, work):
     project(U, b, z, x)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _uniform(state):
     """Next number in (0, 1) of the splitmix64 sequence; changes `state`."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)

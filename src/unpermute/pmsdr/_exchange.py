@@ -28,7 +28,7 @@ _SWEEPS, _BALANCED = 10, 0.1
 _NOTHING = 20.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def exchange(Y, fitted, variance, share, mean, spread):
     """Expected value and variance of every entry; writes the last two.
 
@@ -71,7 +71,7 @@ def exchange(Y, fitted, variance, share, mean, spread):
             spread[j, seen[i]] = max(squared / (staying[i] + away) - by * by, 0.0)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _group(y, width):
     """Groups of neighbouring values: their means and numbers, and the group of every place."""
     order, group = np.argsort(y), np.zeros(len(y), dtype=np.int64)
@@ -86,21 +86,21 @@ def _group(y, width):
     return (values[: g + 1] / count[: g + 1]).astype(np.float32), count[: g + 1], group
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def _density(error, precision):
     """t density with four degrees of freedom, up to a factor."""
     tail = np.float32(1.0) + np.float32(0.25) * error * error * precision
     return np.sqrt(precision / tail) / (tail * tail)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def _fill(values, centre, precision, densities):
     """Write the densities of values in one place."""
     for g in range(len(values)):
         densities[g] = _density(values[g] - centre, precision)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def _balance(staying, densities, start, first, group, mass):
     """Scale values until every one is expected to be used once; changes `staying` and `mass`."""
     n_groups = len(mass)
@@ -132,7 +132,7 @@ def _balance(staying, densities, start, first, group, mass):
         staying[i] *= scale[group[i]]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 def _moments(densities, mass, values, origin):
     """Mass of the moves to a place, and their first and second moments about an origin."""
     total, first, second = 1e-30, 0.0, 0.0
@@ -144,7 +144,7 @@ def _moments(densities, mass, values, origin):
     return total, first, second
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def sort_into(Y, fitted, away, permutations):
     """Match sorted values to sorted predictions among the places `away`; writes the last."""
     for j in range(len(Y)):
@@ -156,7 +156,7 @@ def sort_into(Y, fitted, away, permutations):
                 permutations[j, places[wanted[i]]] = places[offered[i]]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def log_arrangements(Y, fitted, variance, permutations):
     """Logarithm of the number of arrangements that a repair was chosen from, ties counted once.
 

@@ -220,6 +220,7 @@ def centred(Y, mean):
     seen = ~np.isnan(Z)
     return np.where(seen, Z, np.float32(0.0)), seen.astype(np.float32)
 
+
 @njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
 def _in_place(Z, seen, V, variances, typical, rho):
     """Likelihood, squared noise scale and largest squared error of vectors as they stand."""

@@ -11,6 +11,7 @@ a vector is its own. A union of exact subspaces is the limit of small :math:`\ps
 """
 
 import numpy as np
+from numba import njit
 from sklearn.isotonic import isotonic_regression
 
 from unpermute.pmsdr._explain import (
@@ -23,7 +24,13 @@ from unpermute.pmsdr._explain import (
     posterior,
 )
 
-__all__ = ["fit_component", "held_out_standing", "mean_outside", "predicted", "principal_directions"]
+__all__ = [
+    "fit_component",
+    "held_out_standing",
+    "mean_outside",
+    "predicted",
+    "principal_directions",
+]
 
 # Folds of a component with enough vectors; a small one is held out in smaller parts, so that the
 # fit without a part is nearly that of the whole.
@@ -68,17 +75,20 @@ def fit_component(X, *, rank=None, seed=0):
     variances = np.maximum(isotonic_regression(scores, increasing=False), floor)
     left = n_features - np.arange(1, most + 1)
     noises = np.maximum((total - np.cumsum(scores)) / np.maximum(left, 1), floor)
-    members = [np.flatnonzero(folds == f) for f in range(len(held_out))]
-    Z = [centred(X[rows], view.mean)[0] for rows, view in zip(members, held_out, strict=True)]
+    order = np.argsort(folds, kind="stable")
+    ends = np.searchsorted(folds[order], np.arange(len(held_out) + 1))
+    means = np.array([view.mean for view in held_out])
+    Z = (X[order] - means[folds[order]]).astype(np.float32)
+    directions = np.array([view.directions for view in held_out])
     if rank is None:
-        shown = (rng.random((n, n_features)) < _SHOWN).astype(np.float32)
-        parts = [(z, shown[rows], view) for z, rows, view in zip(Z, members, held_out, strict=True)]
-        rank = _choose_rank(parts, variances, noises, floor)
+        shown = (rng.random((n, n_features)) < _SHOWN).astype(np.float32)[order]
+        rank = _choose_rank(Z, shown, directions, ends, variances, noises, floor)
     rank = min(rank, most)
     noise = noises[rank - 1]
     variances = np.maximum(variances[:rank], 1.001 * noise).astype(np.float32)
-    held_out = [View(view.mean, np.ascontiguousarray(view.directions[:rank])) for view in held_out]
-    entry_noise = _entry_noise(Z, held_out, variances, np.float32(noise))
+    directions = np.ascontiguousarray(directions[:, :rank])
+    entry_noise = _entry_noise(Z, directions, ends, variances, np.float32(noise))
+    held_out = list(map(View, means, directions))
     mean = X.mean(axis=0)
     whole = View(mean, principal_directions(X - mean, rank).astype(np.float32))
     component = Component(whole, held_out, folds, variances, noise, entry_noise)
@@ -138,20 +148,22 @@ def _hold_out(X, folds, rank):
     return views, scores / n, total / n
 
 
-def _choose_rank(parts, variances, noises, floor):
-    """Smallest rank whose prediction of hidden entries is nearly as good as the best."""
+def _choose_rank(Z, shown, directions, ends, variances, noises, floor):
+    """Smallest rank whose prediction of hidden entries is nearly as good as the best.
+
+    Vectors are sorted by fold, `ends` says where each begins and ends.
+    """
     squares: dict[int, np.ndarray] = {}
 
     def loss(rank):
         """Squared error of the hidden entries of every vector."""
         if rank not in squares:
-            prior = np.maximum(variances[:rank], 1.001 * noises[rank - 1]).astype(np.float32)
             noise = np.float32(noises[rank - 1])
-            own = [_hidden_loss(*part, rank, prior, noise) for part in parts]
-            squares[rank] = np.concatenate(own)
+            prior = np.maximum(variances[:rank], 1.001 * noise).astype(np.float32)
+            squares[rank] = _hidden_loss(Z, shown, directions, ends, prior, noise)
         return squares[rank]
 
-    rounding = floor * sum(float(np.sum(1.0 - shown)) for _, shown, _ in parts)
+    rounding = floor * np.sum(1.0 - shown, dtype=float)
     grid = np.unique(np.geomspace(1, len(variances), _RANKS_TRIED).round().astype(int)).tolist()
     best = min((loss(rank) for rank in grid), key=np.sum)
 
@@ -171,34 +183,42 @@ def _choose_rank(parts, variances, noises, floor):
     return chosen
 
 
-def _hidden_loss(Z, shown, view, rank, variances, noise):
-    """Squared error of the hidden entries of every vector, predicted by `rank` directions."""
-    error = (Z - _predict(Z, shown / noise, view.directions[:rank], variances, _STEPS))
-    error *= 1.0 - shown
-    return np.einsum("ij,ij->i", error, error, dtype=float)
+@njit(cache=True, nogil=True, error_model="numpy")
+def _hidden_loss(Z, shown, directions, ends, variances, noise):
+    """Squared error of the hidden entries of every vector, predicted by its fold's directions."""
+    loss, rank = np.zeros(len(Z)), len(variances)
+    for f in range(len(directions)):
+        z, own = Z[ends[f] : ends[f + 1]], shown[ends[f] : ends[f + 1]]
+        fitted = _predict(z, own / noise, directions[f, :rank].copy(), variances, _STEPS)
+        for i in range(len(z)):
+            for j in range(Z.shape[1]):
+                loss[ends[f] + i] += (np.float32(1.0) - own[i, j]) * (z[i, j] - fitted[i, j]) ** 2
+    return loss
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
 def _predict(Z, ws, V, variances, steps):
     """Predict vectors from entries with weights over noise variances `ws`."""
     scores, fitted = np.zeros((len(Z), len(V)), np.float32), np.zeros_like(Z)
-    precision, diagonal = np.float32(1.0) / variances, ws @ (V * V).T
+    precision, diagonal = np.float32(1.0) / variances, np.dot(ws, (V * V).T)
     posterior(Z, ws, V, precision, scores, fitted, steps, diagonal)
     return fitted
 
 
-def _entry_noise(Z, views, variances, noise):
+def _entry_noise(Z, directions, ends, variances, noise):
     """Noise of every entry relative to the typical one, from held-out vectors."""
-    n_features = Z[0].shape[1]
-    squares, even = np.zeros(n_features), np.ones(n_features, np.float32)
-    for z, (_, V) in zip(Z, views, strict=True):
+    n, n_features = Z.shape
+    even = np.ones(n_features, np.float32)
+    ratio, spread = np.empty((2, *Z.shape), np.float32)
+    for f, V in enumerate(directions):
+        z, part = Z[ends[f] : ends[f + 1]], slice(ends[f], ends[f + 1])
         scores = (z @ V.T) * (variances / (variances + noise))
-        ws, ratio, spread = np.full_like(z, 1.0 / noise), np.empty_like(z), np.empty_like(z)
+        ws = np.full_like(z, 1.0 / noise)
         leave_one_out(
             z, scores @ V, ws, V * V, 1.0 / variances, ws @ (V * V).T,
-            np.full(len(z), noise), even, ratio, spread,
+            np.full(len(z), noise), even, ratio[part], spread[part],
         )  # fmt: skip
-        squares += np.sum(np.minimum(ratio, 25.0), axis=0)
-    n = sum(map(len, Z))
+    squares = np.sum(np.minimum(ratio, 25.0), axis=0, dtype=float)
     relative = (squares + 5.0) / (n + 5.0)  # as if five vectors had told it before
     return np.clip(relative / np.exp(np.mean(np.log(relative))), 0.02, 20.0).astype(np.float32)
 

@@ -235,7 +235,7 @@ def _exponents(n_unknowns, degree):
     return np.array(sorted((e for e in every if sum(e) <= degree), key=lambda e: (sum(e), e)))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _alternate_all(rows, starts, values, roots, n_roots, coefficients, cost, settled):
     """Keep the best alternation of every vector. Writes into the last three arguments."""
     n_features, rank = rows.shape
@@ -253,7 +253,7 @@ def _alternate_all(rows, starts, values, roots, n_roots, coefficients, cost, set
         cost[j] = np.sqrt(best / n_features) if n_roots[j] > 0 else np.nan
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def alternate(rows, starts, values, x):
     """Sort-match and refit in turn until the cost no longer falls; changes x.
 

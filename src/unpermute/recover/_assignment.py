@@ -362,7 +362,7 @@ def _signatures(projection, blocks):
     return np.hstack([projection.diagonal()[:, None], *parts])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _pool(Y, fitted, weights, places):
     """Pooled misfit of every value (column) at every place (row) of a block."""
     n = len(places)

@@ -131,7 +131,7 @@ def _search(problem, Y, enough):
     return coefficients @ axes.T, state
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _search_one(rows, starts, values, conditions, enough, budget, x, state):
     """Search for one vector of length 1. Writes into the last two arguments."""
     rank = rows.shape[1]
@@ -174,7 +174,7 @@ def _search_one(rows, starts, values, conditions, enough, budget, x, state):
     state[2] = 1.0 if gap <= _TOLERANCE or cost <= enough else 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _split(centre, half, bound, box, new):
     """Halve the longest side; the second half goes to the place `new`."""
     longest = 0
@@ -189,7 +189,7 @@ def _split(centre, half, bound, box, new):
     bound[new] = bound[box]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _contract(centre, half, length, cost, conditions):
     """Shrink the box to where a cost below `cost` is possible; False where it is nowhere."""
     normals, sums, slack = conditions
@@ -214,7 +214,7 @@ def _contract(centre, half, length, cost, conditions):
     return _contract_to_shell(centre, half, length, cost)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _contract_to_shell(centre, half, length, cost):
     """The part of :func:`_contract` that knows the length of x."""
     outer, inner = length * (1.0 + _SLACK), length * (1.0 - _SLACK) - cost
@@ -240,7 +240,7 @@ def _contract_to_shell(centre, half, length, cost):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _clip(centre, half, a, low, high):
     """Intersect side a of the box with [low, high]; False if nothing is left."""
     low, high = max(low, centre[a] - half[a]), min(high, centre[a] + half[a])
@@ -250,7 +250,7 @@ def _clip(centre, half, a, low, high):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _evaluate(rows, starts, values, centre, n_boxes, cost, x):
     """Matching cost at the centre, and the lowest cost known; x is its solution."""
     rank = len(centre)
@@ -276,7 +276,7 @@ def _evaluate(rows, starts, values, centre, n_boxes, cost, x):
     return matching, cost
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _push(keys, heap, size, item):
     """Add an item to the heap of lowest keys; returns the new size."""
     position = size
@@ -290,7 +290,7 @@ def _push(keys, heap, size, item):
     return size + 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _pop(keys, heap, size):
     """Take the item of lowest key from the heap; returns it and the new size."""
     top, size, position = heap[0], size - 1, 0

@@ -102,7 +102,7 @@ def l1_coefficients(Y, basis, *, n_jobs=None):
     return coefficients, gap, cost
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _solve_all(Y, basis, perturbations, coefficients, gap, cost):
     """Solve for every row of Y. Writes into the last three arguments."""
     n_features, rank = basis.shape
@@ -127,7 +127,7 @@ def _solve_all(Y, basis, perturbations, coefficients, gap, cost):
         )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _solve_one(rows, values, size, perturbations, x):
     """Walk to the best vertex; x becomes the solution. Returns relative gap and cost."""
     rank = len(x)
@@ -162,7 +162,7 @@ def _solve_one(rows, values, size, perturbations, x):
     return gap, cost
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _walk(rows, values, size, vertex, inverse, sign):
     """Exchange one fitted entry at a time until no edge descends. Changes the last three."""
     rank = len(vertex)
@@ -202,7 +202,7 @@ def _walk(rows, values, size, vertex, inverse, sign):
         _exchange(rows, inverse, leaving, entering)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _restart(rows, values, size, vertex, inverse, inside, x, residual, sign, fresh):
     """Remove the rounding the exchanges left; with `fresh`, take the signs from the residuals."""
     _polish(rows, vertex, inverse)
@@ -216,7 +216,7 @@ def _restart(rows, values, size, vertex, inverse, inside, x, residual, sign, fre
             sign[i] = 1.0 if residual[i] >= 0.0 else -1.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _polish(rows, vertex, inverse):
     """One Newton step X ← X(2I − BX) towards the inverse of the fitted rows B."""
     rank = len(vertex)
@@ -238,7 +238,7 @@ def _polish(rows, vertex, inverse):
             inverse[a, b] = line[b]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _fit_vertex(values, vertex, inverse, x):
     """Coefficients that fit the entries of the vertex exactly."""
     for a in range(len(x)):
@@ -247,7 +247,7 @@ def _fit_vertex(values, vertex, inverse, x):
             x[a] += inverse[a, k] * values[vertex[k]]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _steepest_edge(rows, size, vertex, inverse, inside, sign, slope, stuck):
     """Which fitted entry to release: the one with the fastest descent per unit length, or −1.
 
@@ -276,7 +276,7 @@ def _steepest_edge(rows, size, vertex, inverse, inside, sign, slope, stuck):
     return leaving
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _long_step(
     rows, size, inverse, leaving, slope, costs, inside, residual, sign, along, breaks, order
 ):
@@ -314,7 +314,7 @@ def _long_step(
     return entering, step
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sift_down(keys, items, size, root):
     """Restore the heap (smallest key first) below `root`."""
     while 2 * root + 1 < size:
@@ -328,7 +328,7 @@ def _sift_down(keys, items, size, root):
         root = child
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _exchange(rows, inverse, leaving, entering):
     """Update the inverse after row `leaving` of the vertex became `entering`."""
     rank = inverse.shape[0]
@@ -346,7 +346,7 @@ def _exchange(rows, inverse, leaving, entering):
                 inverse[a, k] -= share * inverse[a, leaving]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _duality_gap(rows, values, size, vertex, inverse, sign, x, total):
     """Relative gap between the cost of x and the bound proved by the signs; and the cost."""
     rank = len(x)

@@ -145,7 +145,7 @@ def _moments(values, observed):
     return mean, np.sum(deviation**2, axis=1) / count
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _maximise_all(Y, basis, outside, noise, share, max_iter, coefficients, state, weights):
     """Maximise for every row of Y, noise free first if it is known. Changes the last three."""
     n_features, rank = basis.shape
@@ -175,7 +175,7 @@ def _maximise_all(Y, basis, outside, noise, share, max_iter, coefficients, state
                 position += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _maximise_one(problem, noise, noise_is_free, max_iter, x, state, weight):
     """Expectation-maximisation from x; `noise` is the smallest allowed if free, else the noise.
 
@@ -207,7 +207,7 @@ def _maximise_one(problem, noise, noise_is_free, max_iter, x, state, weight):
     state[0], state[1], state[2], state[3], state[4] = likelihood, rho, sigma, n_iter, increase
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _start_noise(residual, rank):
     """Median absolute residual, less the r that the start fits exactly, as a normal deviation."""
     ordered = np.sort(np.abs(residual))
@@ -215,13 +215,13 @@ def _start_noise(residual, rank):
     return 1.4826 * ordered[middle]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _residual(rows, y, size, x, residual):
     for i in range(size):
         residual[i] = y[i] - dot(rows[i], x)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _expectation(residual, log_outside, sigma, rho, weight):
     """Log-likelihood; writes into `weight` the probability of every entry to be in place."""
     constant = np.log(1.0 - rho) - np.log(sigma) - 0.5 * np.log(2.0 * np.pi)
@@ -237,7 +237,7 @@ def _expectation(residual, log_outside, sigma, rho, weight):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _weighted_step(rows, residual, size, weight, gram, step, x):
     """Add to x the weighted least-squares solution for the residual.
 
