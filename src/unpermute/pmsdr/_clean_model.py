@@ -118,11 +118,11 @@ class Judge(ABC):
         repaired.X[written] = proposals[output][np.searchsorted(rows, written)]
         return repaired, proposals
 
-    def probabilities(self, judged, Y):
+    def probabilities(self, judged, Y, known=None):
         """Probability of damage, and of repairs being closer; zeros where trials could not tell."""
         if self.rule is None:
             return np.zeros(len(Y)), {name: np.zeros(len(Y)) for name in OUTPUTS}
-        return self.rule.probabilities(judged, Y)
+        return self.rule.probabilities(judged, Y, known)
 
     def scores(self, X, *, n_jobs=None):
         """Minus the logarithm of what a repair gains, where it is not for nothing."""
@@ -300,8 +300,9 @@ def decide_by_trials(
     patterns = patterns_of(seen, Y[damaged], wide, count=trials)
     tried = run_trials(vectors, propose, own, patterns, count=trials, rng=rng)
     found = model.judged.part(damaged)
-    model.rule = learn_rule(found, Y[damaged], model.cut, model.judged.gain[clean], tried)
-    model.report = report_trials(model, tried, min_confidence)
+    gains = model.judged.gain[clean]
+    model.rule, known = learn_rule(found, Y[damaged], model.cut, gains, tried)
+    model.report = report_trials(model, tried, known, min_confidence)
     model.report.n_suspicious = len(damaged)
 
 

@@ -266,13 +266,14 @@ class Rule:
     closer: dict[str, Success]
     few: bool = False
 
-    def probabilities(self, judged, Y):
+    def probabilities(self, judged, Y, known=None):
         """Probability that vectors are damaged, and that repairs of damaged ones are closer.
 
-        The latter by output; both are 0 where nothing is gained.
+        The latter by output; both are 0 where nothing is gained. `known`: of the vectors that gain
+        more than the cut, if it has been worked out before.
         """
         damage, rows = np.zeros(len(Y)), np.flatnonzero(judged.gain > self.cut)
-        known = known_of(judged.part(rows), Y[rows])
+        known = known_of(judged.part(rows), Y[rows]) if known is None else known
         clean = self.gains.log_odds(judged.gain[rows])
         # A certified order is no accident, however weak the vector is among the trials.
         certified, odd = judged.certified[rows], self.ranks.log_odds(known)
@@ -323,13 +324,15 @@ def learn_rule(judged, Y, cut, clean, trials):
 
     Returns
     -------
-    Rule or None
+    rule : Rule or None
         None if too few trials look damaged.
+    tried : ndarray
+        What is known of the repairs of trials that look damaged.
     """
     found = trials.judged.gain > cut
-    if found.sum() < _ENOUGH:
-        return None
     tried = known_of(trials.judged.part(found), trials.observed[found])
+    if found.sum() < _ENOUGH:
+        return None, tried
     ranks = Ranks.of(tried, known_of(judged, Y))
     gains = Gains.of(clean, judged.gain, trials.judged.gain)
     errors = trials.squared_errors()
@@ -339,4 +342,4 @@ def learn_rule(judged, Y, cut, clean, trials):
     certified = trials.judged.certified
     right = np.sum(certified & (errors[1] < errors[0]))
     proven = (right + 0.5) / (certified.sum() + 1.0)
-    return Rule(cut, ranks, gains, float(proven), closer, few=len(clean) < _FEW)
+    return Rule(cut, ranks, gains, float(proven), closer, few=len(clean) < _FEW), tried

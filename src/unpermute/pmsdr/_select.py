@@ -29,8 +29,9 @@ __all__ = ["Selection", "Selector"]
 
 logger = logging.getLogger("unpermute")
 
-# Entries that are looked at while the clean vectors are being found.
-_ENTRIES = 400
+# Entries that are looked at while the clean vectors are being found, and where partitions are
+# compared by repairs: of fewer entries, more components seem of use.
+_ENTRIES, _ENTRIES_REPAIRED = 400, 1000
 # Fewer vectors than this share, or number, are no majority to learn from.
 _LEAST, _FEWEST = 0.1, 10
 # Trials per round.
@@ -115,7 +116,10 @@ class Selector:
         self.seed, self.n_jobs = given.seed, given.n_jobs
         self.rng = np.random.default_rng(given.seed)
         n_features = X.shape[1]
-        self.columns = np.sort(self.rng.permutation(n_features)[:_ENTRIES])
+        order = self.rng.permutation(n_features)
+        self.columns, self.wide_columns = (
+            np.sort(order[:count]) for count in (_ENTRIES, _ENTRIES_REPAIRED)
+        )
         self.filled = self._fill(X)
 
     def _fill(self, X):
@@ -172,9 +176,9 @@ class Selector:
         return self._settle(X, filled, clean, labels, rounds=4) or selection
 
     def _hold_outs(self, rows, selection):
-        """Some vectors, with all of their entries: of fewer, more components seem of use."""
-        patterns = self._patterns(selection)
-        return HoldOuts(self.filled[rows], patterns, seed=self.seed, n_jobs=self.n_jobs)
+        """Some vectors, to compare partitions by their repairs."""
+        vectors = self.filled[rows][:, self.wide_columns]
+        return HoldOuts(vectors, self._patterns(selection), seed=self.seed, n_jobs=self.n_jobs)
 
     def _from_clusters(self, X, filled, given):
         """Start from the clusters of a graph of the vectors that seem clean."""

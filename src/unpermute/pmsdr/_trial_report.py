@@ -66,8 +66,8 @@ class TrialReport:
         return "\n".join(lines + ([self.reason] if self.reason else []))
 
 
-def report_trials(judge, trials, min_confidence):
-    """Sum up the trials of a judge, whose rule may be None."""
+def report_trials(judge, trials, known, min_confidence):
+    """Sum up the trials of a judge, whose rule may be None; `known`: see :func:`learn_rule`."""
     kinds = Counter(pattern.kind for pattern in trials.patterns)
     report = TrialReport(n_trials=len(trials.rows), patterns=dict(kinds))
     found = trials.judged.gain > judge.cut
@@ -75,7 +75,7 @@ def report_trials(judge, trials, min_confidence):
     if judge.rule is None:
         return report
     before, *after = trials.squared_errors()
-    damage, chance = judge.probabilities(trials.judged, trials.observed)
+    damage, chance = judge.probabilities(trials.judged, trials.observed, known)
     for name, errors in zip(OUTPUTS, after, strict=True):
         closer, sure = (errors < before)[found], (damage * chance[name])[found]
         report.closer[name] = float(closer.mean())
