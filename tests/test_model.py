@@ -14,7 +14,7 @@ from unpermute import PMSDR
 from unpermute.datasets import make_permuted_subspaces
 from unpermute.metrics import recovery_error
 from unpermute.pmsdr._decide import Gains, Ranks, Success
-from unpermute.pmsdr._exchange import log_arrangements
+from unpermute.pmsdr._exchange import exchange, log_arrangements
 from unpermute.pmsdr._explain import in_place, leave_one_out, posterior, value_density
 from unpermute.pmsdr._judge import FULL, Membership, Mixture, judge
 from unpermute.pmsdr._model import fit_component
@@ -128,6 +128,17 @@ def test_density_of_values_is_one_in_all(rng):
     middle = np.abs(y[0]) < 1.0
     # Half of the values are normal, half uniform on (−3, 3).
     np.testing.assert_allclose(density[middle], (expected[middle] + 1 / 6) / 2, rtol=0.15)
+
+
+def test_a_prediction_that_is_far_off_gets_a_value_too():
+    """Else the value that is left over stays where it is, and sorting shifts all others."""
+    truth = np.array([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]])
+    Y = truth[:, [0, 1, 4, 2, 3, 5]]
+    fitted = (truth + [[0.0, 0.0, 0.0, 0.3, 0.0, 0.0]]).astype(np.float32)  # 30 deviations off
+    variance = np.full(Y.shape, 1e-4, dtype=np.float32)
+    mean, spread = np.empty((2, *Y.shape))
+    exchange(Y, fitted, variance, np.array([0.5]), mean, spread)
+    np.testing.assert_allclose(mean, truth, atol=0.05)
 
 
 def test_ties_are_counted_once():

@@ -1,9 +1,10 @@
 """Exact answers where the noise is low: the search of stage 4, in competition with the EM.
 
 The search finds coefficients and permutation together and certifies its answer. A certified answer
-takes the place of the EM's where the repaired vector is more likely as a clean one. Whether the
-search certifies anything at this noise, a few vectors tell first: where it does not, it costs much
-and helps nothing.
+takes the place of the EM's where the repaired vector is more likely as a clean one. Without random
+starts the search is cheap, and all vectors that look damaged get it. With them it is kept for
+vectors that are louder than clean ones whatever else was tried. Whether either helps at this noise,
+a few vectors tell first.
 """
 
 import numpy as np
@@ -18,15 +19,18 @@ __all__ = ["Certifier", "recover_as_told"]
 
 # Noise, relative to the spread of a vector's entries, above which nothing is ever certified.
 _LOW_NOISE = 0.2
-# Vectors that tell whether the search certifies anything.
-_PILOT = 24
+# Vectors that tell whether the search helps, and those of them that random starts are tried on.
+_PILOT, _HARDEST = 24, 8
 # Relative increase of the gain that counts as an improvement.
 _WORTH_IT = 0.2
-# Random starts per vector of up to 100 entries and component.
-_STARTS = 2000
-# Share of the pilot that failed, and of these that random starts must improve, to use them; and
-# share that is certified without them from which the search is worth its certificates alone.
-_MANY_MORE, _MOST = 0.2, 0.5
+# Random starts per vector of up to 100 entries and component, and the share of the hardest vectors
+# that they must help.
+_STARTS, _MANY = 2000, 0.2
+# Share of the pilot that is certified from which the search is worth its certificates alone.
+_MOST = 0.5
+# Expected number of starts that draw entries in place only, below which none is tried: the search
+# moves its starts towards such entries, and finds vectors for which it is a thousandth.
+_HOPELESS = 1e-4
 
 
 class Certifier:
@@ -41,22 +45,20 @@ class Certifier:
 
     Attributes
     ----------
-    budget : int or None
-        Random starts per vector; None: the search is not used.
+    is_used : bool
+        Whether the search is used at all.
+    starts : int
+        Random starts per vector that is not explained otherwise.
     """
 
     def __init__(self, mixture, bases, offsets, *, seed):
         self.mixture, self.bases, self.offsets, self.seed = mixture, bases, offsets, seed
         noises = [component.noise for component in mixture.components]
         self.noise_scale = float(np.sqrt(np.median(noises)))
-        self.budget: int | None = None
+        self.is_used, self.starts = False, 0
 
     def pilot(self, judged, Y, membership, loudest, n_jobs=None):
-        """Find out whether the search improves the vectors that the EM repaired worst, and how.
-
-        Without random starts it is cheap; they are used where many repaired vectors are still
-        louder than clean ones, and they improve these.
-        """
+        """Find out whether the search improves vectors, and random starts those that are left."""
         if any(basis.shape[1] >= len(basis) - 1 for basis in self.bases):
             return  # any order fits a subspace that holds everything
         if self.noise_scale > _LOW_NOISE * np.median(np.nanstd(Y, axis=1)):
@@ -65,16 +67,12 @@ class Certifier:
         spread = order[:: max(2 * len(order) // _PILOT, 1)]
         pilot = np.unique(np.r_[order[: _PILOT // 2], spread])
         certified, improved = self._try(0, judged, Y, membership, pilot, n_jobs)
-        failed = pilot[noise_ratio(judged, Y, after=True)[pilot] > loudest]
-        more = np.zeros(len(pilot), dtype=bool)
-        if np.mean(certified) <= _MOST and len(failed) > _MANY_MORE * len(pilot):
-            few = failed[: _PILOT // 3]  # random starts cost much
-            more = self._try(_STARTS, judged, Y, membership, few, n_jobs)[1]
-            more = more & ~improved[np.searchsorted(pilot, few)]
-        if np.mean(more) > _MANY_MORE or np.mean(certified) > _MOST:
-            self.budget = _STARTS  # vectors that are certified at once cost nothing
-        else:
-            self.budget = 0 if improved.any() else None
+        self.is_used = bool(improved.any() or np.mean(certified) > _MOST)
+        hardest = self._left(judged, Y, loudest)[:_HARDEST]
+        if len(hardest) > 0:
+            certified, improved = self._try(_STARTS, judged, Y, membership, hardest, n_jobs)
+            if np.mean(certified | improved) > _MANY:
+                self.starts = _STARTS
 
     def learn(self, X, labels):
         """Fit the bases again to vectors in order, clean or certified, of known components."""
@@ -83,28 +81,43 @@ class Certifier:
             if len(own) > basis.shape[1]:
                 self.bases[k] = np.linalg.qr(principal_directions(own, basis.shape[1]).T)[0]
 
-    def _try(self, budget, judged, Y, membership, rows, n_jobs):
+    def _try(self, starts, judged, Y, membership, rows, n_jobs):
         """Which vectors the search certifies, and which it improves."""
-        part, self.budget = judged.part(rows), budget
-        self.improve(part, Y[rows], membership[rows], n_jobs=n_jobs)
+        part = judged.part(rows)
+        self._improve(part, Y[rows], membership[rows], starts, n_jobs)
         return part.certified, part.gain > (1.0 + _WORTH_IT) * judged.gain[rows]
 
     def improve(self, judged, Y, membership, *, n_jobs=None):
         """Enter certified answers that make the repaired vector more likely."""
-        if self.budget is None or len(Y) == 0:
+        if self.is_used:
+            self._improve(judged, Y, membership, 0, n_jobs)
+
+    def insist(self, judged, Y, membership, loudest, *, n_jobs=None):
+        """Search with random starts for vectors that are louder than clean ones after all."""
+        rows = self._left(judged, Y, loudest) if self.starts else np.zeros(0, dtype=np.int64)
+        part = judged.part(rows)
+        self._improve(part, Y[rows], membership[rows], self.starts, n_jobs)
+        judged.replace(rows, part)
+
+    def _left(self, judged, Y, loudest):
+        """Vectors that are louder than clean ones after their repair, and not hopeless."""
+        left = ~judged.certified & (noise_ratio(judged, Y, after=True) > loudest)
+        ranks = np.array([basis.shape[1] for basis in self.bases])[judged.component]
+        in_place = starts_for(Y.shape[1], _STARTS) * (1.0 - judged.share) ** ranks
+        return np.flatnonzero(left & (in_place > _HOPELESS))
+
+    def _improve(self, judged, Y, membership, starts, n_jobs):
+        if len(Y) == 0:
             return
-        found = self._search(Y, n_jobs)
+        found = recover_everywhere(
+            Y, self.bases, self.offsets, noise_scale=self.noise_scale,
+            max_starts=starts_for(Y.shape[1], starts), seed=self.seed, n_jobs=n_jobs,
+        )  # fmt: skip
         rows = np.flatnonzero(found.certain)
         for k in np.unique(found.labels[rows]):
             own = rows[found.labels[rows] == k]
             fitted = found.coefficients[own, : self.bases[k].shape[1]] @ self.bases[k].T
             self._enter(judged, Y, own, k, fitted + self.offsets[k], membership, n_jobs)
-
-    def _search(self, Y, n_jobs):
-        return recover_everywhere(
-            Y, self.bases, self.offsets, noise_scale=self.noise_scale,
-            max_starts=starts_for(Y.shape[1], self.budget), seed=self.seed, n_jobs=n_jobs,
-        )  # fmt: skip
 
     def _enter(self, judged, Y, rows, k, fitted, membership, n_jobs):
         """Explain vectors from a fit that is known, and keep what makes them more likely."""

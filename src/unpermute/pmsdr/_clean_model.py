@@ -202,14 +202,16 @@ class CleanModel(Judge):
     def work_harder(self, judged, Y, rows, membership, *, n_jobs=None):
         """Try random starts on those of some vectors that look damaged, or as the user told."""
         rows = rows[self.is_suspicious(judged.part(rows), Y[rows])]
+        if len(rows) == 0:
+            return
         options = {"seed": self.seed, "n_jobs": n_jobs}
         repair(judged, Y, rows, self.mixture, membership, _EFFORT, **options)
-        if len(rows) > 0 and not (isinstance(self.recoverer, str) and self.recoverer == "search"):
-            part = judged.part(rows)
-            recover_as_told(
-                self.recoverer, self.certifier, part, Y[rows], membership[rows], n_jobs=n_jobs
-            )
-            judged.replace(rows, part)
+        part, own = judged.part(rows), membership[rows]
+        if isinstance(self.recoverer, str) and self.recoverer == "search":
+            self.certifier.insist(part, Y[rows], own, self.loudest, n_jobs=n_jobs)
+        else:
+            recover_as_told(self.recoverer, self.certifier, part, Y[rows], own, n_jobs=n_jobs)
+        judged.replace(rows, part)
 
 
 def learn_model(X, given, *, min_confidence):
@@ -255,6 +257,7 @@ def learn_model(X, given, *, min_confidence):
         if part.certified.any():
             _learn_from_certified(certifier, selection, selector.filled, part)
             certifier.improve(part, Y[rows], own, n_jobs=n_jobs)
+        certifier.insist(part, Y[rows], own, model.loudest, n_jobs=n_jobs)
         judged.replace(rows, part)
     decide_by_trials(
         model, Y, damaged, members, seen, min_confidence=min_confidence, rng=selector.rng,

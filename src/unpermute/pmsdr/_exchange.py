@@ -20,8 +20,9 @@ from numba import njit
 __all__ = ["exchange", "log_arrangements", "sort_into"]
 
 # Values closer to each other than this many standard deviations of the noise are one group, and
-# values farther from a prediction than so many are not considered: both bound the work.
-_WIDTH, _REACH = 0.5, 8.0
+# groups farther from a prediction than so many are not considered: both bound the work. But the
+# nearest groups on either side always are: a prediction that is far off needs a value, too.
+_WIDTH, _REACH, _NEAREST = 0.5, 8.0, 4
 # Sweeps at most, and the largest expected number of uses of a group too many or too few.
 _SWEEPS, _BALANCED = 10, 0.1
 # Negative logarithm of a probability that counts for nothing.
@@ -50,9 +51,12 @@ def exchange(Y, fitted, variance, share, mean, spread):
         values, count, group = _group(y, _WIDTH * math.sqrt(np.median(v)))
         mass = q * count / np.float32(len(seen))
         reach = _REACH * np.sqrt(v)
-        first = np.searchsorted(values, f - reach)
+        nearest = np.searchsorted(values, f)
+        first = np.minimum(np.searchsorted(values, f - reach), nearest - _NEAREST)
+        last = np.maximum(np.searchsorted(values, f + reach), nearest + _NEAREST)
+        first, last = np.maximum(first, 0), np.minimum(last, len(values))
         start = np.zeros(len(seen) + 1, dtype=np.int64)
-        start[1:] = np.cumsum(np.searchsorted(values, f + reach) - first)
+        start[1:] = np.cumsum(last - first)
         densities = np.empty(start[-1], dtype=np.float32)
         staying = np.empty(len(seen), dtype=np.float32)
         for i in range(len(seen)):
