@@ -134,7 +134,7 @@ def test_a_prediction_that_is_far_off_gets_a_value_too():
     """Else the value that is left over stays where it is, and sorting shifts all others."""
     truth = np.array([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]])
     Y = truth[:, [0, 1, 4, 2, 3, 5]]
-    fitted = (truth + [[0.0, 0.0, 0.0, 0.3, 0.0, 0.0]]).astype(np.float32)  # 30 deviations off
+    fitted = (truth + np.eye(6)[3] * 0.3).astype(np.float32)  # 30 deviations off
     variance = np.full(Y.shape, 1e-4, dtype=np.float32)
     mean, spread = np.empty((2, *Y.shape))
     exchange(Y, fitted, variance, np.array([0.5]), mean, spread)

@@ -3,8 +3,8 @@
 The search finds coefficients and permutation together and certifies its answer. A certified answer
 takes the place of the EM's where the repaired vector is more likely as a clean one. Without random
 starts the search is cheap, and all vectors that look damaged get it. With them it is kept for
-vectors that are louder than clean ones whatever else was tried. Whether either helps at this noise,
-a few vectors tell first.
+vectors that nothing else has certified. Whether either helps at this noise, a few vectors tell
+first.
 """
 
 import numpy as np
@@ -23,10 +23,10 @@ _LOW_NOISE = 0.2
 _PILOT, _HARDEST = 24, 8
 # Relative increase of the gain that counts as an improvement.
 _WORTH_IT = 0.2
-# Random starts per vector of up to 100 entries and component, and the share of the hardest vectors
-# that they must help.
+# Random starts per vector of up to 100 entries and component; the share of the pilot that must be
+# left louder than clean vectors to try them, and of the hardest of these that they must help.
 _STARTS, _MANY = 2000, 0.2
-# Share of the pilot that is certified from which the search is worth its certificates alone.
+# Share of the pilot that is certified from which certificates can be had for most vectors.
 _MOST = 0.5
 # Expected number of starts that draw entries in place only, below which none is tried: the search
 # moves its starts towards such entries, and finds vectors for which it is a thousandth.
@@ -48,7 +48,7 @@ class Certifier:
     is_used : bool
         Whether the search is used at all.
     starts : int
-        Random starts per vector that is not explained otherwise.
+        Random starts per vector that is not certified otherwise.
     """
 
     def __init__(self, mixture, bases, offsets, *, seed):
@@ -67,12 +67,14 @@ class Certifier:
         spread = order[:: max(2 * len(order) // _PILOT, 1)]
         pilot = np.unique(np.r_[order[: _PILOT // 2], spread])
         certified, improved = self._try(0, judged, Y, membership, pilot, n_jobs)
-        self.is_used = bool(improved.any() or np.mean(certified) > _MOST)
-        hardest = self._left(judged, Y, loudest)[:_HARDEST]
-        if len(hardest) > 0:
-            certified, improved = self._try(_STARTS, judged, Y, membership, hardest, n_jobs)
-            if np.mean(certified | improved) > _MANY:
-                self.starts = _STARTS
+        mostly = bool(np.mean(certified) > _MOST)
+        self.is_used = mostly or bool(improved.any())
+        failed = pilot[noise_ratio(judged, Y, after=True)[pilot] > loudest]
+        if not mostly and len(failed) > _MANY * len(pilot):
+            hardest = failed[self._has_hope(judged.part(failed), Y)][:_HARDEST]
+            helped = np.any(self._try(_STARTS, judged, Y, membership, hardest, n_jobs), axis=0)
+            mostly = len(hardest) > 0 and bool(np.mean(helped) > _MANY)
+        self.starts = _STARTS if mostly else 0
 
     def learn(self, X, labels):
         """Fit the bases again to vectors in order, clean or certified, of known components."""
@@ -92,19 +94,19 @@ class Certifier:
         if self.is_used:
             self._improve(judged, Y, membership, 0, n_jobs)
 
-    def insist(self, judged, Y, membership, loudest, *, n_jobs=None):
-        """Search with random starts for vectors that are louder than clean ones after all."""
-        rows = self._left(judged, Y, loudest) if self.starts else np.zeros(0, dtype=np.int64)
-        part = judged.part(rows)
-        self._improve(part, Y[rows], membership[rows], self.starts, n_jobs)
-        judged.replace(rows, part)
+    def insist(self, judged, Y, membership, *, n_jobs=None):
+        """Search with random starts for vectors that are not certified."""
+        if self.starts:
+            rows = np.flatnonzero(~judged.certified & self._has_hope(judged, Y))
+            part = judged.part(rows)
+            self._improve(part, Y[rows], membership[rows], self.starts, n_jobs)
+            judged.replace(rows, part)
 
-    def _left(self, judged, Y, loudest):
-        """Vectors that are louder than clean ones after their repair, and not hopeless."""
-        left = ~judged.certified & (noise_ratio(judged, Y, after=True) > loudest)
+    def _has_hope(self, judged, Y):
+        """Whether some start can be expected to draw entries in place only."""
         ranks = np.array([basis.shape[1] for basis in self.bases])[judged.component]
         in_place = starts_for(Y.shape[1], _STARTS) * (1.0 - judged.share) ** ranks
-        return np.flatnonzero(left & (in_place > _HOPELESS))
+        return in_place > _HOPELESS
 
     def _improve(self, judged, Y, membership, starts, n_jobs):
         if len(Y) == 0:

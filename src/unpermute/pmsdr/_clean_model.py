@@ -208,7 +208,7 @@ class CleanModel(Judge):
         repair(judged, Y, rows, self.mixture, membership, _EFFORT, **options)
         part, own = judged.part(rows), membership[rows]
         if isinstance(self.recoverer, str) and self.recoverer == "search":
-            self.certifier.insist(part, Y[rows], own, self.loudest, n_jobs=n_jobs)
+            self.certifier.insist(part, Y[rows], own, n_jobs=n_jobs)
         else:
             recover_as_told(self.recoverer, self.certifier, part, Y[rows], own, n_jobs=n_jobs)
         judged.replace(rows, part)
@@ -254,10 +254,11 @@ def learn_model(X, given, *, min_confidence):
         part, own = judged.part(rows), members[rows]
         certifier.pilot(part, Y[rows], own, model.loudest, n_jobs)
         certifier.improve(part, Y[rows], own, n_jobs=n_jobs)
+        certifier.insist(part, Y[rows], own, n_jobs=n_jobs)
         if part.certified.any():
             _learn_from_certified(certifier, selection, selector.filled, part)
             certifier.improve(part, Y[rows], own, n_jobs=n_jobs)
-        certifier.insist(part, Y[rows], own, model.loudest, n_jobs=n_jobs)
+            certifier.insist(part, Y[rows], own, n_jobs=n_jobs)
         judged.replace(rows, part)
     decide_by_trials(
         model, Y, damaged, members, seen, min_confidence=min_confidence, rng=selector.rng,
