@@ -170,9 +170,9 @@ class Ranks:
     """Where vectors stand among the trials: damaged ones anywhere, others among the weakest.
 
     Whatever makes an undamaged vector look damaged, it gains less by its repair than shuffled ones
-    do, is expected to improve less, is still unlike clean vectors after it, or has fewer entries
-    that seem to have moved. Its rank among the trials, by the lowest of the four, is near 0, where
-    that of a damaged vector is uniform.
+    do, or less than the number of arrangements explains, is expected to improve less, is still
+    unlike clean vectors after it, or has fewer entries that seem to have moved. Its rank among the
+    trials, by the lowest of the five, is near 0, where that of a damaged vector is uniform.
 
     How near to 0 the ranks of undamaged vectors are (a beta distribution) and how many there are is
     not estimated, but averaged over, by how likely it makes the ranks of all that look damaged.
@@ -180,10 +180,10 @@ class Ranks:
     Attributes
     ----------
     strengths : list of ndarray
-        Of the trials, sorted: gains, expected improvements, little noise after the repair, shares
-        of moved entries.
+        Of the trials, sorted: gains, gains less the logarithms of how many arrangements there were,
+        expected improvements, little noise after the repair, shares of moved entries.
     lowest : ndarray
-        The lowest of the four ranks of every trial, sorted.
+        The lowest of the five ranks of every trial, sorted.
     odds : ndarray of shape (n_trials + 1,)
         Undamaged vectors expected per damaged one at every rank, as logarithms.
     """
@@ -236,7 +236,7 @@ class Ranks:
 
 def _strengths(known):
     """Of what is known of repairs, what undamaged vectors have little of."""
-    return known[:, 0], known[:, 2], -known[:, 4], known[:, 5]
+    return known[:, 0], known[:, 1], known[:, 2], -known[:, 4], known[:, 5]
 
 
 @dataclass(frozen=True)
