@@ -435,9 +435,9 @@ def test_trials_measure_every_output(rng):
 def plane(seed):
     """Vectors of a plane, some of them permuted; also returns them in order."""
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(90, 2)) @ rng.normal(size=(2, 10)) + 0.01 * rng.normal(size=(90, 10))
+    X = rng.normal(size=(90, 2)) @ rng.normal(size=(2, 20)) + 0.01 * rng.normal(size=(90, 20))
     damaged = X[:15].copy()
-    damaged[:, :6] = rng.permuted(damaged[:, :6], axis=1)
+    damaged[:, :12] = rng.permuted(damaged[:, :12], axis=1)
     return damaged, X
 
 
