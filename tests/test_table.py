@@ -262,7 +262,7 @@ def test_a_value_fits_where_it_reads_the_same(cell, kind, fits):
 
 @pytest.mark.filterwarnings("error")
 def test_an_empty_column_is_no_obstacle(tumours):
-    frame = tumours.assign(empty=np.nan)
+    frame = tumours.iloc[:120, :8].assign(empty=np.nan)
     for vectors in ("rows", "columns"):
         assert repair(frame, vectors=vectors).frame["empty"].isna().all()
     assert audit(frame, columns=["mean radius"], n_trials=1).summary
