@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-browser lint bench bench-gate docs docs-open fuzz test-versions
+# Where Python is told to keep no bytecode, every command that tests start would compile all modules.
+export PYTHONDONTWRITEBYTECODE =
 # The targets share one environment: pip must not run twice in it at once.
 .NOTPARALLEL:
 

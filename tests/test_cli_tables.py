@@ -315,7 +315,7 @@ def test_a_table_of_ten_thousand_columns_is_answered_soon(tmp_path):
     assert _run("scan", path).exit_code == 0  # compiles
     start = time.process_time()
     result = _run("scan", path)
-    assert time.process_time() - start < 3
+    assert time.process_time() - start < 2
     assert "not judged" in result.stdout
 
 

@@ -19,8 +19,8 @@ from unpermute.datasets import make_permuted_subspaces
 from unpermute.numerics.parallel import map_by
 from unpermute.numerics.self_representation import self_representation
 
-N, M = 4000, 30
-BLOCK = 500
+N, M = 2000, 30
+BLOCK = 250
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def parquet(X, tmp_path_factory):
     path = tmp_path_factory.mktemp("source") / "X.parquet"
     names = [f"x{j}" for j in range(M)]
     table = pa.table({name: X[:, j] for j, name in enumerate(names)})
-    pq.write_table(table, path, row_group_size=1700)
+    pq.write_table(table, path, row_group_size=850)
     return path
 
 
@@ -95,7 +95,7 @@ def test_transform_equals_the_local_run(kind, X, parquet, model, expected, clien
         source = zarr.open_array(str(tmp_path / "X.zarr"), mode="w", shape=X.shape, dtype="f8")
         source[:] = X
     elif kind == "dask array":
-        source = dask.array.from_array(X, chunks=(1300, 7))
+        source = dask.array.from_array(X, chunks=(650, 7))
     else:
         source = dask.dataframe.read_parquet(parquet, split_row_groups=True)
     folder = distributed.transform(model, source, tmp_path / "out", client=client, block_size=BLOCK)
@@ -143,7 +143,7 @@ def test_killed_worker_costs_time_not_results(client, parquet, model, expected, 
 
     with on_progress(kill):
         folder = distributed.transform(
-            model, parquet, tmp_path / "out", client=client, block_size=100
+            model, parquet, tmp_path / "out", client=client, block_size=50
         )
     assert killed
     _assert_same(folder, expected)
@@ -152,7 +152,7 @@ def test_killed_worker_costs_time_not_results(client, parquet, model, expected, 
 
 def test_interrupted_run_is_finished_by_either(client, parquet, model, expected, tmp_path):
     folder = tmp_path / "out"
-    with _interrupt_at(1500), pytest.raises(KeyboardInterrupt):
+    with _interrupt_at(750), pytest.raises(KeyboardInterrupt):
         distributed.transform(model, parquet, folder, client=client, block_size=BLOCK)
     # A block that is being worked on is finished; on its one thread, the next task comes after it.
     workers = client.scheduler_info()["workers"]
@@ -171,7 +171,7 @@ def test_interrupted_run_is_finished_by_either(client, parquet, model, expected,
 
 
 def test_address_or_nothing_will_do(cluster, parquet, model, expected, tmp_path):
-    options = dict(block_size=2000)
+    options = dict(block_size=1000)
     address = cluster.scheduler_address
     folder = distributed.transform(model, parquet, tmp_path / "a", client=address, **options)
     _assert_same(folder, expected)
@@ -181,9 +181,9 @@ def test_address_or_nothing_will_do(cluster, parquet, model, expected, tmp_path)
 
 def test_errors_of_workers_arrive(client, X, model, tmp_path):
     bad = X.copy()
-    bad[1234, 5] = np.inf
+    bad[617, 5] = np.inf
     np.save(tmp_path / "bad.npy", bad)
-    with pytest.raises(ValueError, match="vectors 1000 to 1499 of the source were refused"):
+    with pytest.raises(ValueError, match="vectors 500 to 749 of the source were refused"):
         distributed.transform(
             model, tmp_path / "bad.npy", tmp_path / "out", client=client, block_size=BLOCK
         )
@@ -192,7 +192,7 @@ def test_errors_of_workers_arrive(client, X, model, tmp_path):
 def test_bad_input_is_refused_in_a_sentence(client, X, parquet, model, tmp_path):
     output = tmp_path / "out"
     frame = dask.dataframe.read_parquet(parquet)
-    unknown = dask.array.from_array(X, chunks=(1300, M))
+    unknown = dask.array.from_array(X, chunks=(650, M))
     unknown = unknown[unknown[:, 0] > 0]
     text = frame.assign(x0="a")
     for source, options, message in [

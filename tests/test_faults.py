@@ -337,6 +337,15 @@ def test_what_another_process_still_writes_is_not_removed(tmp_path):
     assert (tmp_path / "o.csv").read_bytes() == b"y"
 
 
+def test_a_name_of_many_bytes_can_be_written(tmp_path):
+    """A name has at most 255 bytes, and so has that of the file which is written first."""
+    path = tmp_path / ("日" * 83 + ".csv")
+    with OutputFiles(force=False) as files:
+        files.write(str(path), [b"x"])
+        files.commit()
+    assert [child.name for child in tmp_path.iterdir()] == [path.name]
+
+
 @pytest.mark.parametrize("size", [1, 100, 5000])
 def test_a_disk_that_fills_up_leaves_no_half_a_file(tmp_path, size):
     """A file of which the last bytes cannot be written, in whatever buffer they are."""

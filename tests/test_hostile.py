@@ -1,9 +1,14 @@
 """Tables of people who mean harm: escape sequences, formulas, names that are no words."""
 
+import contextlib
 import csv
 import io
 import json
+import os
+import pty
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -11,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from unpermute._shown import shown, shown_json
 from unpermute.cli._app import app
-from unpermute.cli._shown import shown, shown_json
 from unpermute.files import Changes, CsvStyle, listed_changes, plan_moves, written_changes
 from unpermute.files._csv import CsvTable
 
@@ -61,6 +66,27 @@ def test_control_characters_never_reach_the_terminal(table):
         assert result.stdout + result.stderr
         assert _is_harmless(result.stdout), arguments
         assert _is_harmless(result.stderr), arguments
+
+
+def test_a_table_on_the_terminal_is_harmless_too(table):
+    """In a pipe it is as it is: there it may be the input of another program."""
+    path, _ = table
+    script = "from unpermute.files._write import OutputFiles as files; import sys\n"
+    script += "files(force=False).write('-', [open(sys.argv[1], 'rb').read()])"
+    command = [sys.executable, "-c", script, str(path)]
+    piped = subprocess.run(command, capture_output=True, check=True).stdout
+    assert piped == path.read_bytes()
+    master, slave = pty.openpty()
+    with subprocess.Popen(command, stdout=slave):
+        os.close(slave)
+        said = b""
+        with contextlib.suppress(OSError):  # Linux ends a terminal so
+            while part := os.read(master, 10_000):
+                said += part
+    os.close(master)
+    said = said.decode().replace("\r\n", "\n")
+    assert said.count("\n") == 151
+    assert _is_harmless(said)
 
 
 def test_what_is_shown_can_be_recognised(table):

@@ -166,6 +166,16 @@ def test_lists_are_replayed_and_undone(lines, result):
     assert _applied(lines, result, undo=True) == TABLE
 
 
+@pytest.mark.parametrize("name", ["(join)", "(insert)"])
+def test_columns_may_be_called_like_what_mends_a_line(name):
+    """Then lines are not mended, and these words are names."""
+    raw = f"a,{name}\n1,2\n".encode()
+    line = f"0,a,1,2,{name}\n0,{name},2,1,a\n"
+    moved = _applied(line, raw)
+    assert moved == f"a,{name}\n2,1\n".encode()
+    assert _applied(line, moved, undo=True) == raw
+
+
 def test_quotes_in_the_middle_come_back():
     raw = b'a,b\n1,2\n5" disk, large,3\n'
     line = '1,a,"5"" disk","5"" disk, large",(join)\n'

@@ -313,8 +313,8 @@ def test_rows_of_another_kind_are_no_run(rng):
 @pytest.mark.parametrize("start", [0, 1, 2, 4])
 @pytest.mark.parametrize("options", [{}, {"id": "code"}, {"exclude": ["rate"]},
                                      {"exclude": ["name", "since"]}])  # fmt: skip
-def test_a_tail_is_shifted_over_all_columns_or_left_alone(rng, start, options):
-    clean = people(rng)
+def test_a_tail_is_shifted_over_all_columns_or_left_alone(start, options):
+    clean = people(np.random.default_rng(start))
     values = clean.to_numpy(dtype=object)
     damaged = values.copy()
     for r in range(0, 400, 20):
@@ -368,8 +368,9 @@ def test_a_run_is_found_where_other_columns_drift(rng):
     assert (run.a, run.b, run.first, run.last, run.minority) == (0, 1, 300, 349, True)
 
 
-@pytest.mark.parametrize("share", [0.2, 0.3, 0.5])
-def test_scattered_exchanges_are_a_question_that_either_answer_settles(rng, share):
+@pytest.mark.parametrize(("seed", "share"), [(0, 0.2), (1, 0.3), (2, 0.5)])
+def test_scattered_exchanges_are_a_question_that_either_answer_settles(seed, share):
+    rng = np.random.default_rng(seed)
     clean = people(rng)
     rows = rng.permutation(len(clean))[: int(share * len(clean))]
     damaged = swap(clean, rows, "name", "place")
@@ -480,7 +481,7 @@ def test_a_learned_table_judges_few_records(rng, tmp_path):
 
 
 # The same seeds every time: of some thousand tables one or two are at the limit of what is seen.
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=6, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000))
 def test_the_order_of_the_records_hardly_matters(seed):
     rng = np.random.default_rng(seed)

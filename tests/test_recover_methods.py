@@ -111,9 +111,11 @@ def test_l1_says_which_vectors_it_could_not_solve(monkeypatch):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
-    "known", [{}, {"noise_scale": 0.002}, {"shuffled_ratio": 0.5}], ids=["free", "noise", "ratio"]
+    ("seed", "known"),
+    [(0, {}), (1, {"noise_scale": 0.002}), (2, {"shuffled_ratio": 0.5})],
+    ids=["free", "noise", "ratio"],
 )
-def test_pl_never_lowers_the_likelihood(known, seed, monkeypatch):
+def test_pl_never_lowers_the_likelihood(seed, known, monkeypatch):
     problem, _ = make(seed, 10, 40, 4, ratio=0.5)
     problem = replace(problem, **known)
     history = []

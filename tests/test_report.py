@@ -177,6 +177,12 @@ def test_values_and_names_are_escaped(vectors):
     assert "{{ 7 * 7 }}" in text
 
 
+def test_names_of_files_need_not_be_text():
+    settings = {"command": "unpermute repair bad\udcff.csv"}
+    page = render_report(_nothing(sentence="Nothing."), source_name="t", settings=settings)
+    assert rb"scan bad\udcff.csv --fail-on-found" in page.encode()
+
+
 @pytest.mark.parametrize(
     ("vectors", "n", "p", "n_changes"),
     [("rows", 20_000, 30, 200_000), ("columns", 200, 3000, 200_000), ("rows", 300, 1000, 100_000)],

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import typer
 
-from unpermute.cli._shown import shown
+from unpermute._shown import shown
 
 __all__ = ["one_sentence"]
 

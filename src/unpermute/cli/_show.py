@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from unpermute import __version__
+from unpermute._shown import shown, shown_json
 from unpermute._words import counted
-from unpermute.cli._shown import shown, shown_json
 from unpermute.files import split_suffix
 
 __all__ = ["Screen", "as_json"]

@@ -114,8 +114,10 @@ def plan_moves(source: SourceTable, changes: SourceTable, *, undo: bool = False)
         Nothing is lost and nothing doubled: every value that is overwritten moves elsewhere.
     """
     everything = _read_changes(source, changes)
-    listed = everything.only(lambda origin: origin not in (JOIN, INSERT))
-    edits = _edits(source, everything.only((JOIN, INSERT).__contains__), undo)
+    # Where columns have these names no line was mended.
+    mending = () if {JOIN, INSERT} & set(source.columns) else (JOIN, INSERT)
+    listed = everything.only(lambda origin: origin not in mending)
+    edits = _edits(source, everything.only(mending.__contains__), undo)
     keys, origins = _cells(source, listed)
     _check_closed(source, listed, keys, origins)
     if undo:

@@ -110,7 +110,7 @@ class CsvTable(SourceTable):
     def _read_frame(self) -> pl.DataFrame:
         between, after = self._unused_bytes()
         schema = dict.fromkeys(self.columns, pl.String)
-        parts = [pl.DataFrame(schema=schema)]
+        parts = []
         for plain in self._plain_batches(between[0], after[0]):
             part = pl.read_csv(
                 plain,
@@ -122,7 +122,7 @@ class CsvTable(SourceTable):
             )
             parts.append(part)
         _let_go(self._utf8)
-        frame = pl.concat(parts)
+        frame = pl.concat(parts) if parts else pl.DataFrame(schema=schema)
         n_rows = len(self.frame_rows)
         if frame.height != n_rows:
             raise AssertionError(f"{self.name}: {frame.height} of {n_rows} records were read")

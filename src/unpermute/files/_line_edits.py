@@ -43,17 +43,17 @@ def listed_edits(
 def plan_edits(source, listed, rows, columns, *, undo):
     """Return the edits that lines of a list ask for, once they are known to fit the table."""
     ragged = {line.row: line for line in source.ragged_lines()} if rows else {}
-    edits = []
+    edits: dict[int, LineEdit] = {}
     for k, (row, column, kind) in enumerate(zip(rows, columns, listed.moved_from, strict=True)):
-        if row in rows[:k]:
+        if row in edits:
             listed.refuse(k, f"row {row} is made regular a second time.")
         edit = LineEdit(row, column, kind, undo)
         if undo:
             _check_regular(source, listed, k, edit, ragged)
         else:
             _check_ragged(source, listed, k, edit, ragged)
-        edits.append(edit)
-    return tuple(edits)
+        edits[row] = edit
+    return tuple(edits.values())
 
 
 def _texts(fields, edit, source):

@@ -126,7 +126,7 @@ def _signed(frame, sign):
     """Return the columns of which many cells are numbers with a sign before or behind."""
     number = r"[+-]?\d[\d.,'\u2019 \u00a0\u202f]*"
     n_signed = _n_matching(frame, rf"^[+-]?{sign}[ \u00a0]?{number}$|^{number}{sign}$")
-    return [name for name, n in n_signed.items() if n > _TELLING * frame[name].count()]
+    return [name for name, n in n_signed.items() if n and n > _TELLING * frame[name].count()]
 
 
 def _clearer_mark(n_comma, n_point):

@@ -1,5 +1,6 @@
 """Output files that are either all there, complete, or not touched at all."""
 
+import codecs
 import contextlib
 import os
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import BinaryIO
 
+from unpermute._shown import shown
 from unpermute._unfinished import UNFINISHED
 from unpermute.files._source import TableError
 
@@ -95,7 +97,7 @@ class OutputFiles:
     def write(self, path: str, pieces: Iterable[bytes | memoryview]) -> None:
         """Write a file aside; to standard output, everything goes out at once."""
         if path == STDOUT:
-            for piece in pieces:
+            for piece in _harmless(pieces) if sys.stdout.isatty() else pieces:
                 sys.stdout.buffer.write(piece)
             sys.stdout.buffer.flush()
             return
@@ -138,8 +140,17 @@ class OutputFiles:
             shutil.copymode(target, aside)
 
 
+def _harmless(pieces):
+    """Yield pieces of a file as a terminal may show them: control characters as codes."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for piece in pieces:
+        cells = re.split(r"(\t|\r\n)", decoder.decode(bytes(piece)))
+        yield "".join(text if k % 2 else shown(text) for k, text in enumerate(cells)).encode()
+
+
 def _prefix(path):
-    return f".{path.name[:200]}."
+    # A name may have 255 bytes, and a character up to four.
+    return f".{path.name[:50]}."
 
 
 def _remove_remains(path):

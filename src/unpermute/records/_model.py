@@ -8,8 +8,7 @@ import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import expit, logit
-from scipy.stats import f as f_distribution
+from scipy.special import expit, fdtri, logit
 
 from unpermute.numerics.parallel import map_blocks
 from unpermute.records._cells import Cells
@@ -277,7 +276,7 @@ def search_placed(model, placed, *, decoys=None, n_jobs=None):
     found = new_found(n, p)
     joint, laws = model.joint, model.laws()
     m = max(int(joint.used.sum()), 1)
-    far, usual = m * f_distribution.ppf((_FAR, _USUAL), m, joint.degrees)
+    far, usual = m * fdtri(m, joint.degrees, (_FAR, _USUAL))
     moves, shifts = log_prior(model.prior)
     suspicious, far = (_SUSPICIOUS, far) if decoys is None else (np.inf, np.inf)
     pairs, outlier = model.prior.pairs, float(np.log(_OUTLIER))

@@ -15,7 +15,8 @@ from unpermute.records._cells import (
     _DATE_CLASS,
     _MISSING_CLASS,
     _TEXT_CLASS,
-    MISSING,
+    DATE,
+    NUMBER,
     TEXT,
     Cells,
     count_decimals,
@@ -118,9 +119,8 @@ def read_cells(frame, names, kinds=None):
     for j, name in enumerate(names):
         if name in plain:
             continue
-        strings = _strings(frame[name])
-        distinct, codes = np.unique(strings.astype(str), return_inverse=True)
-        found = [reader.read(text, kinds.get(name)) for text in distinct.tolist()]
+        distinct, codes = _coded(_strings(frame[name]))
+        found = [reader.read(text, kinds.get(name)) for text in distinct]
         parts = np.array(found, dtype=float).reshape(-1, 4)
         values[:, j] = parts[codes, 0]
         for part, column in ((classes, 1), (styles, 2), (texts, 3)):
@@ -132,31 +132,31 @@ def read_cells(frame, names, kinds=None):
 def describe_columns(cells, names, kinds=None):
     """Say what every column is judged as, by itself or as `kinds` says: a list of ColumnKind."""
     found = []
+    of_cells = kinds_of(cells.classes)
+    counts = np.array([(of_cells == kind).sum(axis=0) for kind in (NUMBER, DATE, TEXT)])
+    n_seen, main, n_main = counts.sum(axis=0), counts.argmax(axis=0), counts.max(axis=0)
+    equal = (n_seen == len(of_cells)) & _all_equal(cells)
     for j, name in enumerate(names):
-        of_cells = kinds_of(cells.classes[:, j])
-        seen = of_cells != MISSING
-        n_seen = int(seen.sum())
-        if not n_seen:
+        if not n_seen[j]:
             found.append(ColumnKind(name, "", "it is empty"))
             continue
-        counts = np.bincount(of_cells[seen], minlength=4)
-        if n_seen == len(of_cells) and _all_equal(cells, j):
+        if equal[j]:
             found.append(ColumnKind(name, "", "all its values are equal"))
             continue
-        main = int(np.argmax(counts))
-        kind = ("number", "date", "text")[main] if counts[main] >= _MAINLY * n_seen else "mixed"
+        kind = ("number", "date", "text")[main[j]] if n_main[j] >= _MAINLY * n_seen[j] else "mixed"
         if kind == "text":
-            kind = _kind_of_texts(cells.texts[seen & (of_cells == TEXT), j])
+            kind = _kind_of_texts(cells.texts[of_cells[:, j] == TEXT, j])
         found.append(ColumnKind(name, (kinds or {}).get(name, kind)))
     return found
 
 
-def _all_equal(cells, j):
-    values = cells.values[:, j]
-    same = (values == values[0]) | (np.isnan(values) & np.isnan(values[0]))
-    for part in (cells.texts[:, j], cells.styles[:, j]):
-        same &= part == part[0]
-    return bool(same.all())
+def _all_equal(cells):
+    """Whether all cells are equal, by column."""
+    values = cells.values
+    same = (values == values[:1]) | (np.isnan(values) & np.isnan(values[:1]))
+    for part in (cells.texts, cells.styles):
+        same &= part == part[:1]
+    return same.all(axis=0)
 
 
 def _kind_of_texts(texts):
@@ -204,8 +204,18 @@ def _as_numbers(frame, names):
 def _strings(series):
     """Cells as texts, "" where they are missing."""
     cells = series.to_list()
-    texts = ["" if cell is None or cell != cell else str(cell).strip() for cell in cells]
-    return np.array(texts, dtype=object)
+    return ["" if cell is None or cell != cell else str(cell).strip() for cell in cells]
+
+
+def _coded(texts):
+    """Return the distinct ones of some texts, in order, and the number of each text among them.
+
+    An array of texts as NumPy sorts it has room for the longest in every place: one long remark
+    in many rows would need all memory.
+    """
+    distinct = sorted(set(texts))
+    numbers = {text: number for number, text in enumerate(distinct)}
+    return distinct, np.array([numbers[text] for text in texts], dtype=np.int64)
 
 
 class _Reader:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.special import expit
-from sklearn.utils import check_random_state
 
 from unpermute.records._calibrate import calibrate
 from unpermute.records._causes import ANOTHER_ORDER, name_causes
@@ -181,7 +180,7 @@ def repair_records(
     """
     cells = _as_cells(cells)
     reference = None if reference is None else _as_cells(reference)
-    seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
+    seed = _seed(random_state)
     if reason := _not_judged(cells if reference is None else reference, known):
         return _untouched(cells, reason)
     options = dict(rank=rank, seed=seed, n_jobs=n_jobs)
@@ -195,6 +194,17 @@ def repair_records(
     result = _repair_each(whole, reference, known, max_moves, min_confidence, options)
     result = with_exchanges(result, orders, sure, cause, min_confidence)
     return result if exchanges else add_questions(result, cells, questions)
+
+
+def _seed(random_state):
+    """Return a seed, by scikit-learn's convention, which need not be imported for a number."""
+    if isinstance(random_state, int | np.integer):
+        generator = np.random.RandomState(random_state)
+    else:
+        from sklearn.utils import check_random_state
+
+        generator = check_random_state(random_state)
+    return generator.randint(np.iinfo(np.int32).max)
 
 
 def _repair_each(cells, reference, known, max_moves, min_confidence, options):

@@ -77,7 +77,7 @@ def render_report(
     found = open_result(result, lines)
     summary = result.summary
     settings = summary["settings"] if settings is None else settings
-    return template("report.html.j2").render(
+    page = template("report.html.j2").render(
         source=shorten(source_name, 120),
         version=__version__,
         summary=summary,
@@ -98,6 +98,8 @@ def render_report(
         is_command=bool(settings.get("command")),
         steps=next_steps(summary, settings, answers),
     )  # fmt: skip
+    # Names of files that are not text hold halves of characters, which UTF-8 does not know.
+    return page.encode(errors="backslashreplace").decode()
 
 
 def style_sheet() -> str:

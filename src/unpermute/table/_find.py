@@ -88,7 +88,7 @@ def find_in_records(frame, options, columns, exclude):
     groups = None
     if options["groups"] is not None:
         texts = [str(cell) for cell in frame[options["groups"]].to_list()]
-        groups = np.unique(texts, return_inverse=True)[1]
+        groups = np.unique(np.array(texts, dtype=object), return_inverse=True)[1]
     repairs = repair_records(
         cells, reference=_reference_cells(options, names), groups=groups, rank=options["rank"],
         max_moves=options["max_moves"], min_confidence=options["min_confidence"],
@@ -225,7 +225,7 @@ def find_in_columns(frame, options, columns, exclude):
     blocks = None
     if options["blocks"] is not None:
         texts = [str(cell) for cell in frame[options["blocks"]].to_list()]
-        blocks = np.unique(texts, return_inverse=True)[1]
+        blocks = np.unique(np.array(texts, dtype=object), return_inverse=True)[1]
     repairs = repair_columns(
         table.values, blocks=blocks, groups=_column_groups(options["groups"], table),
         n_subspaces=options["n_subspaces"], rank=options["rank"], max_moves=options["max_moves"],

@@ -16,7 +16,7 @@ def shown(text: str) -> str:
 
     Examples
     --------
-    >>> from unpermute.cli._shown import shown
+    >>> from unpermute._shown import shown
     >>> print(shown("red \x1b[31m"))
     red \x1b[31m
     """
