@@ -82,7 +82,9 @@ class Dependence:
         return True
 
     def links(self):
-        """Return the links for the kernels."""
+        """Return the links for the kernels; None if there are none."""
+        if not len(self):
+            return None
         terms = np.zeros((len(self), *(2 * [MOST_BINS if len(self.bins) else 3])))
         for e, counts in enumerate(self.counts):
             if self.kind[e] >= 0:

@@ -11,7 +11,8 @@ value in the column minus what t_ν says of z alone, so that L is the sum of the
 the joint term. The state of a search is z, Q, g = Q z and the constant −½ log|P_HH|: then an
 exchange of two observed cells changes q by a few products, and only a cell without z that moves
 changes Q. A place that takes no part in the joint distribution has z = 0 and the row of an identity
-in P: it is never left out. Links between columns (:mod:`unpermute.records._dependence`) add a term
+in P: it is never left out. Without cells to leave out Q is P, and there is no room for another.
+Links between columns (:mod:`unpermute.records._dependence`) add a term
 for every two columns that depend on each other.
 """
 
@@ -26,8 +27,8 @@ from unpermute.records._record import (
     HOLE,
     KEY,
     KIND,
+    LEFT,
     N_CELLS,
-    N_HOLES,
     PLACED,
     SLOPE,
     SPARE,
@@ -35,30 +36,31 @@ from unpermute.records._record import (
     TERM,
     USED,
     WORTH,
-    Q,
     Z,
 )
 
-__all__ = ["exchange", "leave_out", "likelihood", "log_density", "neighbours", "rebuild"]
+__all__ = ["exchange", "likelihood", "log_density", "neighbours", "rebuild"]
 
 
 @register_jitable
 def log_density(q, nu, m):
     """Student's t of m cells at squared distance q, up to constants."""
-    return -0.5 * (nu + m) * np.log1p(max(q, 0.0) / nu)
+    return -0.5 * (nu + m) * np.log1p((0.0 if q < 0.0 else q) / nu)
 
 
 @register_jitable
-def rebuild(order, record, P):
+def rebuild(order, record, P, room):
     """Write z, Q, g and the constant −½ log|P_HH| of the state."""
-    p, rows, room = len(order), record.rows, record.room
-    record.numbers[CONSTANT] = -0.5 * _sweep(order, record, P, -1, Q)
+    p, rows, Q = len(order), record.rows, P if room is None else room[LEFT]
+    record.numbers[CONSTANT] = 0.0
+    if room is not None:
+        record.numbers[CONSTANT] = -0.5 * _sweep(order, record, P, -1, Q)
     for j in range(p):
         rows[PLACED, j] = record.planes[Z, order[j], j]
     for j in range(p):
         total = 0.0
         for i in range(p):
-            total += room[Q, j, i] * rows[PLACED, i]
+            total += Q[j, i] * rows[PLACED, i]
         rows[SLOPE, j] = total
 
 
@@ -67,7 +69,7 @@ def likelihood(order, record, links):
     """Log-likelihood of the state."""
     rows, numbers = record.rows, record.numbers
     q, unary = 0.0, numbers[CONSTANT]
-    if len(links.ends):
+    if links is not None:
         unary += _links(order, record, links, False)
     for j in range(len(order)):
         q += rows[PLACED, j] * rows[SLOPE, j]
@@ -76,35 +78,39 @@ def likelihood(order, record, links):
 
 
 @register_jitable
-def exchange(order, a, b, record, P):
+def exchange(order, a, b, record, P, room):
     """Exchange the values at places a and b; changes order and state."""
-    rows, room = record.rows, record.room
+    rows, Q = record.rows, P if room is None else room[LEFT]
     i, j = order[a], order[b]
     order[a], order[b] = j, i
-    if record.cells[HOLE, i] or record.cells[HOLE, j]:
-        rebuild(order, record, P)
-        return
+    if room is not None:
+        if record.cells[HOLE, i] or record.cells[HOLE, j]:
+            rebuild(order, record, P, room)
+            return
     da = record.planes[Z, j, a] - rows[PLACED, a]
     db = record.planes[Z, i, b] - rows[PLACED, b]
     for c in range(len(order)):
-        rows[SLOPE, c] += da * room[Q, a, c] + db * room[Q, b, c]
+        rows[SLOPE, c] += da * Q[a, c] + db * Q[b, c]
     rows[PLACED, a] += da
     rows[PLACED, b] += db
 
 
 @register_jitable
-def neighbours(order, record, P, links):
-    """Write the log-likelihood after the exchange of places a < b into the plane AROUND."""
-    p, planes, rows, room = len(order), record.planes, record.rows, record.room
-    holes, nu, m = record.cells, record.numbers[DEGREES], record.numbers[N_CELLS]
+def neighbours(order, record, P, room, links):
+    """Write the log-likelihood after the exchange of places a < b into the plane AROUND.
+
+    Returns that of the state.
+    """
+    p, planes, rows, cells = len(order), record.planes, record.rows, record.cells
+    nu, m, Q = record.numbers[DEGREES], record.numbers[N_CELLS], P if room is None else room[LEFT]
     q, unary = 0.0, 0.0
-    if len(links.ends):
+    if links is not None:
         unary += _links(order, record, links, False)
     for j in range(p):
         q += rows[PLACED, j] * rows[SLOPE, j]
         unary += planes[WORTH, order[j], j]
-    if record.numbers[N_HOLES]:
-        _move_holes(order, record, P, q, unary)
+    if room is not None:
+        _move_holes(order, record, P, room, q, unary)
     unary += record.numbers[CONSTANT]
     current = log_density(q, nu, m) + unary
     for a in range(p):
@@ -113,17 +119,18 @@ def neighbours(order, record, P, links):
             j = order[b]
             paid = planes[WORTH, j, a] + planes[WORTH, i, b]
             paid = paid - planes[WORTH, i, a] - planes[WORTH, j, b]
-            if holes[HOLE, i] or holes[HOLE, j]:
-                if holes[HOLE, i] and holes[HOLE, j]:
-                    planes[AROUND, a, b] = current + paid
-                continue
+            if room is not None:
+                if cells[HOLE, i] or cells[HOLE, j]:
+                    if cells[HOLE, i] and cells[HOLE, j]:
+                        planes[AROUND, a, b] = current + paid
+                    continue
             da, db = planes[Z, j, a] - rows[PLACED, a], planes[Z, i, b] - rows[PLACED, b]
-            changed = q + da * (2 * rows[SLOPE, a] + da * room[Q, a, a])
-            changed += db * (2 * rows[SLOPE, b] + db * room[Q, b, b])
-            changed += 2 * da * db * room[Q, a, b]
+            changed = q + da * (2 * rows[SLOPE, a] + da * Q[a, a])
+            changed += db * (2 * rows[SLOPE, b] + db * Q[b, b]) + 2 * da * db * Q[a, b]
             planes[AROUND, a, b] = log_density(changed, nu, m) + unary + paid
-    if len(links.ends):
+    if links is not None:
         _links(order, record, links, True)
+    return current
 
 
 @register_jitable
@@ -158,7 +165,8 @@ def _links(order, record, links, exchanges):
             if key >= 0 and key == own[KEY, e]:
                 term = own[TERM, e]
             if t > 0:
-                planes[AROUND, min(place, a), max(place, a)] += term - now
+                low_place, high_place = (place, a) if place < a else (a, place)
+                planes[AROUND, low_place, high_place] += term - now
             else:
                 now = term
                 total += term
@@ -166,64 +174,64 @@ def _links(order, record, links, exchanges):
 
 
 @register_jitable
-def leave_out(room, plane, h):
-    """Leave place h out of the precision in a plane of the room; returns the pivot."""
-    p = room.shape[1]
-    pivot = room[plane, h, h]
+def _leave_out(Q, h):
+    """Leave place h out of the precision Q, in place; returns the pivot."""
+    p = len(Q)
+    pivot = Q[h, h]
     for i in range(p):
-        share = room[plane, i, h] / pivot
+        share = Q[i, h] / pivot
         if i != h and share != 0.0:
             for j in range(p):
-                room[plane, i, j] -= share * room[plane, h, j]
+                Q[i, j] -= share * Q[h, j]
     for i in range(p):
-        room[plane, h, i] = 0.0
-        room[plane, i, h] = 0.0
+        Q[h, i] = 0.0
+        Q[i, h] = 0.0
     return pivot
 
 
 @register_jitable
-def _sweep(order, record, P, spared, plane):
-    """Leave out the places of cells without z, except `spared`; returns log|P_HH|."""
-    p, cells, room = len(order), record.cells, record.room
+def _sweep(order, record, P, spared, Q):
+    """Leave out the places of cells without z, except `spared`; writes Q, returns log|P_HH|."""
+    p, cells = len(order), record.cells
     for i in range(p):
         for j in range(p):
-            room[plane, i, j] = P[i, j]
+            Q[i, j] = P[i, j]
     logdet = 0.0
     for h in range(p):
         if h != spared and cells[USED, h] and cells[HOLE, order[h]]:
-            logdet += np.log(leave_out(room, plane, h))
+            logdet += np.log(_leave_out(Q, h))
     return logdet
 
 
 @register_jitable
-def _move_holes(order, record, P, q_now, unary):
+def _move_holes(order, record, P, room, q_now, unary):
     """The same for exchanges of a cell without z, at place h, with an observed one."""
-    p, planes, rows, room, cells = len(order), record.planes, record.rows, record.room, record.cells
+    p, planes, rows, cells = len(order), record.planes, record.rows, record.cells
     nu, m = record.numbers[DEGREES], record.numbers[N_CELLS]
     for h in range(p):
         i = order[h]
         if not cells[HOLE, i]:
             continue
-        plane, slope, q, logdet = Q, SLOPE, q_now, -2.0 * record.numbers[CONSTANT]
+        Q, slope, q, logdet = room[LEFT], SLOPE, q_now, -2.0 * record.numbers[CONSTANT]
         if cells[USED, h]:
-            logdet = _sweep(order, record, P, h, SPARE)
-            plane, slope, q = SPARE, SPARE_ROW, 0.0
+            Q, slope, q = room[SPARE], SPARE_ROW, 0.0
+            logdet = _sweep(order, record, P, h, Q)
             for b in range(p):
                 rows[slope, b] = 0.0
                 for c in range(p):
-                    rows[slope, b] += room[plane, b, c] * rows[PLACED, c]
+                    rows[slope, b] += Q[b, c] * rows[PLACED, c]
                 q += rows[slope, b] * rows[PLACED, b]
         for b in range(p):
             j = order[b]
             if cells[HOLE, j]:
                 continue
-            da, db, pivot = planes[Z, j, h], -rows[PLACED, b], room[plane, b, b]
-            changed = q + da * (2 * rows[slope, h] + da * room[plane, h, h])
-            changed += db * (2 * rows[slope, b] + db * pivot)
-            changed += 2 * da * db * room[plane, h, b]
-            rest = rows[slope, b] + da * room[plane, b, h] + db * pivot
+            da, db, pivot = planes[Z, j, h], -rows[PLACED, b], Q[b, b]
+            changed = q + da * (2 * rows[slope, h] + da * Q[h, h])
+            changed += db * (2 * rows[slope, b] + db * pivot) + 2 * da * db * Q[h, b]
+            rest = rows[slope, b] + da * Q[b, h] + db * pivot
             changed -= rest * rest / pivot
             paid = unary + planes[WORTH, j, h] + planes[WORTH, i, b]
             paid = paid - planes[WORTH, i, h] - planes[WORTH, j, b]
             density = log_density(changed, nu, m) - 0.5 * (logdet + np.log(pivot))
-            planes[AROUND, min(h, b), max(h, b)] = density + paid
+            low, high = (h, b) if h < b else (b, h)
+            planes[AROUND, low, high] = density + paid

@@ -24,6 +24,7 @@ from unpermute.records._record import (
     DISTANCE,
     FIRST,
     HOLE,
+    LEFT,
     N_CELLS,
     NEXT,
     ORDER,
@@ -39,8 +40,8 @@ from unpermute.records._record import (
     VALUE,
     VARIANCE,
     WORD,
-    Q,
     Work,
+    new_room,
     new_work,
     read_records,
     record_of,
@@ -72,14 +73,15 @@ def new_found(n, p):
 
 def search_records(tables, laws, prior, found):
     """Search every record; writes `found`."""
-    rotated, suspicious = _rotations(tables.codes.shape[1]), []
+    rotated, room, suspicious = _rotations(tables.codes.shape[1]), new_room(tables), []
     for part, work in read_blocks(tables, laws):
-        rows = _look(work, laws, prior, rotated, Found(*(array[part] for array in found)))[2]
+        some = Found(*(array[part] for array in found))
+        rows = _look(work, room, laws, prior, rotated, some)[2]
         suspicious.append(part.start + np.flatnonzero(rows))
     rows = np.concatenate(suspicious)
     for part, work in read_blocks(take_records(tables, rows), laws):
         some = Found(*(array[rows[part]] for array in found))
-        _search_further(work, laws, prior, rotated, some)
+        _search_further(work, room, laws, prior, rotated, some)
         for array, values in zip(found, some, strict=True):
             array[rows[part]] = values
 
@@ -92,10 +94,10 @@ def read_blocks(tables, laws):
     for start in range(0, n, size):
         part = slice(start, min(start + size, n))
         read_records(tables, laws, start, part.stop - start, work)
-        yield part, Work(*(array[: part.stop - start] for array in work[:-1]), work.room)
+        yield part, Work(*(array[: part.stop - start] for array in work))
 
 
-def exchanged(work, laws, order):
+def exchanged(work, room, laws, order):
     """Log-likelihoods of records in an order, and after every exchange of two places a < b.
 
     The second are -inf where the two values are equal, and where b is not above a.
@@ -103,7 +105,7 @@ def exchanged(work, laws, order):
     p = len(order)
     prior = Prior(np.zeros(p + 1), np.zeros((p, p)), np.zeros(p), 0.0, 0.0, 0.0, 0.0)
     work.cells[:, ORDER], work.numbers[:, VALUE] = order, -np.inf
-    climb_records(work, np.arange(len(work.cells)), laws.precision, laws.links, prior, 0)
+    climb_records(work, np.arange(len(work.cells)), laws.precision, room, laws.links, prior, 0)
     return work.numbers[:, VALUE], work.planes[:, AROUND]
 
 
@@ -119,15 +121,15 @@ def _rotations(p):
     return np.where(place < start, place, np.stack([forth, back]))
 
 
-def _look(work, laws, prior, rotated, found):
+def _look(work, room, laws, prior, rotated, found):
     """Find the best exchange or rotation of every record.
 
     Returns its log-posterior, that of the record as it is, and which records look suspicious.
     """
     every, numbers = np.arange(len(found.gain)), work.numbers
     numbers[:, VALUE] = -np.inf
-    climb_records(work, every, laws.precision, laws.links, prior, 0)
-    _turn_records(work, every, laws.precision, laws.links, prior)
+    climb_records(work, every, laws.precision, room, laws.links, prior, 0)
+    _turn_records(work, every, laws.precision, room, laws.links, prior)
     first, second, turn, start = numbers[:, [FIRST, SECOND, TURN, START]].T.astype(int)
     found.permutations[:] = np.arange(found.permutations.shape[1])
     found.permutations[every, first] = second
@@ -141,14 +143,14 @@ def _look(work, laws, prior, rotated, found):
     return best, stays, (found.gain > prior.suspicious) | (numbers[:, DISTANCE] > prior.far)
 
 
-def _search_further(work, laws, prior, rotated, found):
+def _search_further(work, room, laws, prior, rotated, found):
     """Search suspicious records from all starts; writes `found`."""
-    best, stays, _ = _look(work, laws, prior, rotated, found)
+    best, stays, _ = _look(work, room, laws, prior, rotated, found)
     p, own, q = rotated.shape[2], work.planes[:, AROUND].copy(), work.numbers[:, DISTANCE].copy()
     around, going = np.full_like(own, -np.inf), np.arange(len(best))
     for start in range(1, _N_STARTS + 1):
         _begin(start, work, going, laws, rotated)
-        climb_records(work, going, laws.precision, laws.links, prior, 4 * p)
+        climb_records(work, going, laws.precision, room, laws.links, prior, 4 * p)
         value, order = work.numbers[going, VALUE], work.cells[going, ORDER]
         # The same rotation found by a placement has the smaller prior of any permutation.
         same = np.all(order == found.permutations[going], axis=1)
@@ -183,7 +185,7 @@ def _begin(start, work, chosen, laws, rotated):
 
 
 @njit(cache=True, nogil=True)
-def climb_records(work, chosen, precision, links, prior, n_steps):
+def climb_records(work, chosen, precision, room, links, prior, n_steps):
     """Exchange two cells while it helps; changes the order and its log-posterior of chosen records.
 
     Writes the log-posterior after every exchange a < b that changes a value into the plane AROUND,
@@ -193,13 +195,13 @@ def climb_records(work, chosen, precision, links, prior, n_steps):
         record, P = record_of(work, r), precision[work.version[r]]
         order, words, numbers = record.cells[ORDER], record.cells[WORD], record.numbers
         around, p = record.planes[AROUND], len(order)
-        rebuild(order, record, P)
         value = numbers[VALUE]
-        if value == -np.inf:
-            value = likelihood(order, record, links) + prior.moves[_count_moved(order)]
         for step in range(n_steps + 1):
-            neighbours(order, record, P, links)
+            rebuild(order, record, P, room)
+            likelihood = neighbours(order, record, P, room, links)
             k = _count_moved(order)
+            if value == -np.inf:
+                value = likelihood + prior.moves[k]
             best, first, second = -np.inf, 0, 0
             for a in range(p):
                 i = order[a]
@@ -216,15 +218,14 @@ def climb_records(work, chosen, precision, links, prior, n_steps):
             numbers[NEXT], numbers[FIRST], numbers[SECOND] = best, first, second
             if step == n_steps or not best > value + _EQUAL:
                 break
-            value = best
-            exchange(order, first, second, record, P)
+            value, order[first], order[second] = best, order[second], order[first]
         numbers[VALUE], numbers[DISTANCE] = value, 0.0
         for j in range(p):
             numbers[DISTANCE] += record.rows[PLACED, j] * record.rows[SLOPE, j]
 
 
 @njit(cache=True, nogil=True)
-def _turn_records(work, chosen, precision, links, prior):
+def _turn_records(work, chosen, precision, room, links, prior):
     """Log-posterior of every rotation of a tail by one, and of records as they are, with outliers.
 
     A longer tail differs from the next shorter one by one exchange.
@@ -236,14 +237,16 @@ def _turn_records(work, chosen, precision, links, prior):
         for turn in range(2):
             for j in range(p):
                 order[j] = j
-            rebuild(order, record, P)
+            rebuild(order, record, P, room)
             if turn == 0:
-                numbers[STAYS] = _with_outliers(record, prior.outlier)
+                numbers[STAYS] = _with_outliers(
+                    record, P if room is None else room[LEFT], prior.outlier
+                )
             for start in range(p - 1, -1, -1):
                 record.rows[TURNED + turn, start] = -np.inf
                 if start == p - 1:
                     continue
-                exchange(order, start, start + 1 if turn else p - 1, record, P)
+                exchange(order, start, start + 1 if turn else p - 1, record, P, room)
                 if prior.shifts[start] > -np.inf:
                     value = likelihood(order, record, links) + prior.shifts[start]
                     record.rows[TURNED + turn, start] = value
@@ -255,12 +258,12 @@ def _turn_records(work, chosen, precision, links, prior):
 
 
 @register_jitable
-def _with_outliers(record, price):
+def _with_outliers(record, Q, price):
     """Log-posterior of the record as it is, one or two of its cells perhaps being outliers.
 
     An outlying cell says nothing about the others. The second is sought given the best first one.
     """
-    rows, cells, room, numbers = record.rows, record.cells, record.room, record.numbers
+    rows, cells, numbers = record.rows, record.cells, record.numbers
     p, nu, m = cells.shape[1], numbers[DEGREES], numbers[N_CELLS]
     value, q = numbers[VALUE], numbers[DISTANCE]
     base = value - log_density(q, nu, m)
@@ -268,26 +271,28 @@ def _with_outliers(record, price):
     pivot_first, slope_first, out_first = 1.0, 0.0, 0.0
     constant = math.lgamma(0.5 * (nu + 1)) - math.lgamma(0.5 * nu) - 0.5 * np.log(nu * np.pi)
     constant += price
-    for n_out in range(1, min(2, m - 2) + 1):
+    for n_out in range(1, 3):
+        if n_out > m - 2:
+            break
         less = math.lgamma(0.5 * (nu + m - n_out)) - math.lgamma(0.5 * (nu + m))
         less += 0.5 * n_out * np.log(nu * np.pi) + base
         following = first
         for j in range(p):
             if cells[HOLE, j] or not cells[USED, j] or j == first:
                 continue
-            share = room[Q, j, first] / pivot_first if first >= 0 else 0.0
-            pivot = room[Q, j, j] - share * share * pivot_first
+            share = Q[j, first] / pivot_first if first >= 0 else 0.0
+            pivot = Q[j, j] - share * share * pivot_first
             slope = rows[SLOPE, j] - share * slope_first
             rest = q - slope * slope / pivot - slope_first * slope_first / pivot_first
             out = out_first + constant + _log_t1(rows[PLACED, j], nu, rows[VARIANCE, j])
             log_weight = log_density(rest, nu, m - n_out) + less + out - 0.5 * np.log(pivot)
-            total += np.exp(min(log_weight - value, 700.0))
+            total += np.exp(log_weight - value if log_weight - value < 700.0 else 700.0)
             if log_weight > best:
                 best, following = log_weight, j
         if following == first:
             break
         first, best = following, np.inf
-        pivot_first, slope_first = room[Q, first, first], rows[SLOPE, first]
+        pivot_first, slope_first = Q[first, first], rows[SLOPE, first]
         out_first = constant + _log_t1(rows[PLACED, first], nu, rows[VARIANCE, first])
         out_first -= 0.5 * np.log(pivot_first)
     return value + np.log1p(total)

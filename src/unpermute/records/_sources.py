@@ -20,7 +20,7 @@ from unpermute._progress import report
 from unpermute.records._cells import Cells
 from unpermute.records._model import RecordModel, fit_model, place_cells
 from unpermute.records._prior import default_prior, log_prior
-from unpermute.records._record import HOLE, WORTH, Laws, Work, Z, new_work, read_records
+from unpermute.records._record import HOLE, WORTH, Laws, Work, Z, new_room, new_work, read_records
 from unpermute.records._search import exchanged
 
 __all__ = ["Sources", "repair_sources"]
@@ -139,12 +139,13 @@ class _State:
     Z: np.ndarray
     worth: np.ndarray
     work: Work
+    room: np.ndarray | None
     laws: Laws
     z: np.ndarray
 
     def pool(self, order, around):
         """Summed log-likelihood; writes that after every exchange a < b into `around`, else -inf."""
-        stays, after = exchanged(self.work, self.laws, order)
+        stays, after = exchanged(self.work, self.room, self.laws, order)
         # Equal values may be exchanged: nothing changes.
         after = np.where(after > -np.inf, after, stays[:, None, None])
         around[:] = np.where(np.triu(np.ones(around.shape, dtype=bool), 1), after.sum(0), -np.inf)
@@ -154,11 +155,14 @@ class _State:
 def _state(model, cells):
     placed = place_cells(model, cells)
     n, p = placed.codes.shape
-    laws = model.laws()
+    tables, laws = placed.tables(), model.laws()
     work = new_work(n, p, laws)
-    read_records(placed.tables(), laws, 0, n, work)
+    read_records(tables, laws, 0, n, work)
     missing, z = work.cells[:, HOLE] > 0, placed.z[placed.codes, np.arange(p)]
-    return _State(placed.codes, missing, work.planes[:, Z], work.planes[:, WORTH], work, laws, z)
+    return _State(
+        placed.codes, missing, work.planes[:, Z], work.planes[:, WORTH], work, new_room(tables),
+        laws, z,
+    )  # fmt: skip
 
 
 def _most_typical(learn):

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import expit
 
 from unpermute.records._prior import log_prior, moves_of
+from unpermute.records._record import new_room
 from unpermute.records._search import exchanged, read_blocks
 
 __all__ = ["exchange_ratios", "temper_pairs", "tempered_odds"]
@@ -143,7 +144,8 @@ def exchange_ratios(model, placed):
     n, p = placed.codes.shape
     ratios = np.empty((n, p, p))
     tables, laws = placed.tables(), model.laws()
+    room = new_room(tables)
     for part, work in read_blocks(tables, laws):
-        stays, after = exchanged(work, laws, np.arange(p))
+        stays, after = exchanged(work, room, laws, np.arange(p))
         ratios[part] = np.where(after > -np.inf, after - stays[:, None, None], np.nan)
     return ratios
