@@ -45,7 +45,7 @@ __all__ = ["exchange", "likelihood", "log_density", "neighbours", "rebuild"]
 @register_jitable
 def log_density(q, nu, m):
     """Student's t of m cells at squared distance q, up to constants."""
-    return -0.5 * (nu + m) * np.log1p((0.0 if q < 0.0 else q) / nu)
+    return -0.5 * (nu + m) * np.log(1.0 + (0.0 if q < 0.0 else q) / nu)
 
 
 @register_jitable

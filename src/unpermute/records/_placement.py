@@ -51,15 +51,19 @@ def _set_free(only_if_it_pays, z, P, nu, holes):
         worst = np.where(forced, np.argmax(holes & ~free, axis=1), np.argmax(drops, axis=1))
         drop = drops[every, worst]
         # Student's t of the cells that are left, before and after.
-        pays = 0.5 * (nu + n_left) * (
-            np.log1p(np.maximum(q, 0.0) / nu) - np.log1p(np.maximum(q - drop, 0.0) / nu)
+        pays = (
+            0.5
+            * (nu + n_left)
+            * (np.log1p(np.maximum(q, 0.0) / nu) - np.log1p(np.maximum(q - drop, 0.0) / nu))
         )
         going &= forced | (
             (n_left > least) & (drop > 0) & (pays >= (_PAYS if only_if_it_pays else -np.inf))
         )
         if not going.any():
             break
-        column = P[every, worst] - np.einsum("rs,rsi->ri", left[every, :step, worst], left[:, :step])
+        column = P[every, worst] - np.einsum(
+            "rs,rsi->ri", left[every, :step, worst], left[:, :step]
+        )
         pivot = np.where(going, diagonal[every, worst], np.inf)
         left[:, step] = column / np.sqrt(pivot)[:, None]
         g -= (g[every, worst] / pivot)[:, None] * column

@@ -121,15 +121,19 @@ def read_records(tables, laws, start, n, work):
                 other = word
             hole = kinds[word] > DATE
             n_cells += used[i] and not hole
-            for j in range(p):
-                w = word if i == j else other
-                known = tables.home[r, j] == w
-                planes[k, WORTH, i, j] = tables.own[r, j] if known else tables.worth[w, j]
-                planes[k, Z, i, j] = 0.0
-                if kinds[w] <= DATE and not hole and used[j]:
-                    planes[k, Z, i, j] = tables.z[w, j] - laws.location[version, j]
+            # Other columns, then its own: loops without branches are fast.
+            for w, first, last in ((other, 0, p), (word, i, i + 1)):
+                present = kinds[w] <= DATE and not hole
+                for j in range(first, last):
+                    planes[k, WORTH, i, j] = tables.worth[w, j]
+                    placed = tables.z[w, j] - laws.location[version, j]
+                    planes[k, Z, i, j] = placed if present and used[j] else 0.0
+                for j in range(first, last):
+                    if tables.home[r, j] == w:
+                        planes[k, WORTH, i, j] = tables.own[r, j]
                 if n_links:
-                    work.bins[k, i, j] = tables.bins[w, j]
+                    for j in range(first, last):
+                        work.bins[k, i, j] = tables.bins[w, j]
             rows[k, VARIANCE, i] = laws.variances[version, i]
             rows[k, AMOUNT, i], rows[k, OTHER_AMOUNT, i] = amounts[word], amounts[other]
             cells[k, KIND, i], cells[k, OTHER_KIND, i] = kinds[word], kinds[other]
