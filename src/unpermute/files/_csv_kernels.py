@@ -163,7 +163,7 @@ def _twice_as_long(values):
 
 @njit(cache=True, nogil=True)
 def _is_line_end(byte):
-    return byte == _NEWLINE or byte == _RETURN
+    return byte in (_NEWLINE, _RETURN)
 
 
 @njit(cache=True, nogil=True)
@@ -238,7 +238,7 @@ def _copy_unquoted(data, start, stop, out, filled):
 
 @njit(cache=True, nogil=True)
 def _is_space(byte):
-    return byte == _SPACE or byte == _TAB or _is_line_end(byte)
+    return byte in (_SPACE, _TAB) or _is_line_end(byte)
 
 
 @njit(cache=True, nogil=True)

@@ -83,10 +83,9 @@ def exchange(order, a, b, record, P, room):
     rows, Q = record.rows, P if room is None else room[LEFT]
     i, j = order[a], order[b]
     order[a], order[b] = j, i
-    if room is not None:
-        if record.cells[HOLE, i] or record.cells[HOLE, j]:
-            rebuild(order, record, P, room)
-            return
+    if room is not None and (record.cells[HOLE, i] or record.cells[HOLE, j]):
+        rebuild(order, record, P, room)
+        return
     da = record.planes[Z, j, a] - rows[PLACED, a]
     db = record.planes[Z, i, b] - rows[PLACED, b]
     for c in range(len(order)):
@@ -119,11 +118,10 @@ def neighbours(order, record, P, room, links):
             j = order[b]
             paid = planes[WORTH, j, a] + planes[WORTH, i, b]
             paid = paid - planes[WORTH, i, a] - planes[WORTH, j, b]
-            if room is not None:
-                if cells[HOLE, i] or cells[HOLE, j]:
-                    if cells[HOLE, i] and cells[HOLE, j]:
-                        planes[AROUND, a, b] = current + paid
-                    continue
+            if room is not None and (cells[HOLE, i] or cells[HOLE, j]):
+                if cells[HOLE, i] and cells[HOLE, j]:
+                    planes[AROUND, a, b] = current + paid
+                continue
             da, db = planes[Z, j, a] - rows[PLACED, a], planes[Z, i, b] - rows[PLACED, b]
             changed = q + da * (2 * rows[SLOPE, a] + da * Q[a, a])
             changed += db * (2 * rows[SLOPE, b] + db * Q[b, b]) + 2 * da * db * Q[a, b]
