@@ -56,9 +56,9 @@ PLACED, SLOPE, TURNED, TURNED_BACK, VARIANCE, AMOUNT, OTHER_AMOUNT, SPARE_ROW = 
 # Cells: words (equal values are equal words), which have no z, which columns take part in the joint
 # distribution, kind of every value in its own place and elsewhere, the order that is tried.
 WORD, HOLE, USED, KIND, OTHER_KIND, ORDER = range(6)
-# Numbers: cells that take part, degrees of freedom, −½ log|P_HH|; log-posterior and squared distance
-# of the order that is tried, log-posterior after its best exchange, and of which two places;
-# log-posterior of the record as it is, direction and start of its best rotated tail.
+# Numbers: cells that take part, degrees of freedom, −½ log|P_HH|; log-posterior and squared
+# distance of the order that is tried, log-posterior after its best exchange, and of which two
+# places; log-posterior of the record as it is, direction and start of its best rotated tail.
 N_CELLS, DEGREES, CONSTANT, VALUE, DISTANCE = range(5)
 NEXT, FIRST, SECOND, STAYS, TURN, START = range(5, 11)
 # Own links: their terms, and their keys.

@@ -171,7 +171,7 @@ def _search_further(work, room, laws, prior, rotated, found):
 
 
 def _begin(start, work, chosen, laws, rotated):
-    """Write the order from which a search starts, and -inf, or a value that counts instead of its own."""
+    """Write the order from which a search starts, and -inf or a value that counts for its own."""
     work.numbers[chosen, VALUE] = -np.inf
     if start == 2:
         turn, tail = work.numbers[chosen][:, [TURN, START]].T.astype(int)

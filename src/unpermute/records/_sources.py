@@ -144,7 +144,7 @@ class _State:
     z: np.ndarray
 
     def pool(self, order, around):
-        """Summed log-likelihood; writes that after every exchange a < b into `around`, else -inf."""
+        """Sum log-likelihoods; writes those after every exchange a < b into `around`, else -inf."""
         stays, after = exchanged(self.work, self.room, self.laws, order)
         # Equal values may be exchanged: nothing changes.
         after = np.where(after > -np.inf, after, stays[:, None, None])
