@@ -22,7 +22,6 @@ import numpy as np
 from numba import njit
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial import cKDTree
-from scipy.special import logsumexp
 
 from unpermute.numerics.mixture_regression import directions_of
 
@@ -43,8 +42,12 @@ _PRIOR_SIZE, _PRIOR_NOISE = 10.0, 0.05
 _MATCHED_SIZE = 1e-7
 # Share of a column's variance that is never explained: rounding.
 _FLOOR = 1e-10
-# Starts are tried on about so many rows, and rivals are looked up for so many at once.
-_SAMPLE, _CHUNK = 1000, 2000
+# Starts are tried on about so many rows, what follows is fitted to so many, and rivals are looked
+# up for so many at once.
+_SAMPLE, _MAX_FITTED, _CHUNK = 1000, 20_000, 2000
+# Among more rows than this, the rivals of a link are its nearest ones, and about so many others,
+# each of which stands for many.
+_MAX_RIVALS, _NEAREST, _OTHERS = 2000, 30, 300
 # More rows than this are matched with some of their nearest ones only.
 _MAX_ASSIGNED = 600
 _NEIGHBOURS, _PASSES = 15, 8
@@ -167,7 +170,9 @@ class _Problem:
     blocks: np.ndarray
     outside: np.ndarray
 
-    def take(self, rows):
+    def thinned(self, most):
+        """Return the problem with at most so many rows, evenly spread."""
+        rows = slice(None, None, max(-(-len(self.rows) // most), 1))
         return replace(
             self,
             U=self.U[rows],
@@ -190,7 +195,7 @@ class _Model:
 
 def _fit(problem):
     """Mixture of rows in place and rows from anywhere, from several starts; and its evidence."""
-    sample = problem.take(slice(None, None, -(-len(problem.rows) // _SAMPLE)))
+    sample = problem.thinned(_SAMPLE)
     U, G, prior = sample.U, sample.rows, sample.prior
     least = np.linalg.solve(U.T @ U + np.diag(1.0 / prior), U.T @ G)
     starts = []
@@ -208,7 +213,9 @@ def _fit(problem):
     evidence = [model.objective - _occam(sample, model) for model in finalists]
     best = finalists[int(np.argmax(evidence))]
     if len(G) < len(problem.rows):
-        best = _maximise(problem, best.coefficients, best.share, _PRIOR_SIZE)
+        more = problem.thinned(_MAX_FITTED)
+        best = _maximise(more, best.coefficients, best.share, _PRIOR_SIZE, max_iter=_ROUND_STEPS)
+        best = _tell_in_place(problem, best, best.share)
     return best, max(evidence) - np.sum(sample.outside)
 
 
@@ -221,17 +228,17 @@ def _maximise(problem, A, share, size, *, max_iter=_MAX_ITER):
     covariance = _covariance(residuals[nearest], np.ones(len(nearest)), len(nearest), size)
     share = min(share, 0.99)
     for _ in range(max_iter):
-        distance = _mahalanobis(residuals, covariance)
-        inside = np.log(share) + _log_student(distance, covariance)
-        total = np.logaddexp(inside, np.log1p(-share) + problem.outside)
-        weights = np.exp(inside - total)
-        penalty = 0.5 * np.sum(A**2 / prior[:, None]) + _penalty(covariance, size)
-        previous, objective = objective, float(total.sum() - penalty)
+        root = _root(covariance)
+        distance = _squares(residuals @ root)
+        weights, total = _in_place(distance, root, share, problem.outside)
+        penalty = 0.5 * np.sum(A**2 / prior[:, None]) + _penalty(root, size)
+        previous, objective = objective, float(total - penalty)
         if objective - previous <= _TOLERANCE * n:
             break
         precise = weights * (_TAIL + G.shape[1]) / (_TAIL + distance)
         ridge = np.diag(np.mean(np.diag(covariance)) / prior)
-        A = np.linalg.solve((U.T * precise) @ U + ridge, (U.T * precise) @ G)
+        weighted = (U * precise[:, None]).T
+        A = np.linalg.solve(weighted @ U + ridge, weighted @ G)
         residuals = G - U @ A
         covariance = _covariance(residuals, precise, weights.sum(), size)
         share = float((weights.sum() + 1) / (n + 2))
@@ -242,15 +249,18 @@ def _refit(problem, model, order):
     """Fit to the rows as matched; then tell again which rows are in place, as they stand."""
     matched = replace(problem, rows=problem.rows[order], outside=problem.outside[order])
     again = _maximise(
-        matched, model.coefficients, max(model.share, 0.5), _MATCHED_SIZE, max_iter=_ROUND_STEPS
-    )
-    residuals = problem.rows - problem.U @ again.coefficients
-    distance = _mahalanobis(residuals, again.covariance)
-    inside = np.log(model.share) + _log_student(distance, again.covariance)
-    outside = np.log1p(-model.share) + problem.outside
-    weights = np.exp(inside - np.logaddexp(inside, outside))
+        matched.thinned(_MAX_FITTED), model.coefficients, max(model.share, 0.5), _MATCHED_SIZE,
+        max_iter=_ROUND_STEPS,
+    )  # fmt: skip
+    return _tell_in_place(problem, again, model.share)
+
+
+def _tell_in_place(problem, model, share):
+    """The model with the probabilities that rows are in place, as they stand."""
+    residuals, root = problem.rows - problem.U @ model.coefficients, _root(model.covariance)
+    weights, _ = _in_place(_squares(residuals @ root), root, share, problem.outside)
     share = float((weights.sum() + 1) / (len(weights) + 2))
-    return replace(again, share=share, weights=weights)
+    return replace(model, share=share, weights=weights)
 
 
 def _match(problem, model):
@@ -281,7 +291,7 @@ def _match_nearest(predicted, observed):
     taken = _greedy(np.argsort(distance, axis=None), neighbour, chosen)
     places, rows = np.flatnonzero(chosen < 0), np.flatnonzero(~taken)
     chosen[places[np.argsort(predicted[places, 0])]] = rows[np.argsort(observed[rows, 0])]
-    _exchange(predicted, observed, neighbour, 0.5 * (_TAIL + observed.shape[1]), chosen)
+    _exchange(predicted, observed, neighbour, chosen)
     return chosen
 
 
@@ -294,11 +304,29 @@ def _posterior(problem, model, order):
         links, size = np.searchsorted(places, order[places]), observed.shape[1]
         # Rows that hold the same values are one row for the table.
         copies = _copies(problem.rows[places])[links]
-        for part in np.array_split(np.arange(len(places)), -(-len(places) // _CHUNK)):
-            cost = _cost(_squared_distances(predicted[part], observed), size)
-            own = cost[np.arange(len(part)), links[part]]
-            posterior[places[part]] = copies[part] * np.exp(-own - logsumexp(-cost, axis=1))
+        own = np.exp(-_cost(_squares(predicted - observed[links]), size))
+        posterior[places] = copies * own / _rivals(predicted, observed)
     return np.minimum(posterior, 1.0)
+
+
+def _rivals(predicted, observed):
+    """Summed density of all rows at every place.
+
+    Of many rows the nearest ones are summed, and some of the others, evenly spread over the table.
+    """
+    n, size = observed.shape
+    some, weight, near = observed, 1.0, np.full(len(predicted), -1.0)
+    total = np.zeros(len(predicted))
+    if n > _MAX_RIVALS:
+        distance = cKDTree(observed).query(predicted, k=_NEAREST)[0] ** 2
+        near, total = distance[:, -1], np.exp(-_cost(distance, size)).sum(axis=1)
+        some = observed[:: n // _OTHERS]
+        weight = n / len(some)
+    for part in np.array_split(np.arange(len(predicted)), -(-len(predicted) // _CHUNK)):
+        distance = _squared_distances(predicted[part], some)
+        density = np.exp(-_cost(distance, size))
+        total[part] += weight * np.sum(density, axis=1, where=distance > near[part, None])
+    return total
 
 
 def _copies(rows):
@@ -309,7 +337,7 @@ def _copies(rows):
 
 def _whitened(problem, model, places):
     """Predicted and observed rows in units of what is left unexplained."""
-    root = np.linalg.inv(np.linalg.cholesky(model.covariance)).T
+    root = _root(model.covariance)
     return problem.U[places] @ model.coefficients @ root, problem.rows[places] @ root
 
 
@@ -330,10 +358,33 @@ def _covariance(residuals, weights, total, size):
     return (moments + prior) / (total + size)
 
 
-def _penalty(covariance, size):
+def _root(covariance):
+    """Root R of the precision, R Rᵀ = Σ⁻¹, upper triangular."""
+    return np.linalg.inv(np.linalg.cholesky(covariance)).T
+
+
+def _log_det(root):
+    """Log-determinant of a covariance, from the root of its precision."""
+    return -2.0 * np.sum(np.log(np.diag(root)))
+
+
+def _squares(rows):
+    """Squared length of every row."""
+    return np.einsum("ij,ij->i", rows, rows)
+
+
+def _in_place(distance, root, share, outside):
+    """Probability that a row is in place, and the log-likelihood of all rows."""
+    inside = np.log(share) + _log_student(distance, root)
+    odds = inside - np.log1p(-share) - outside
+    smaller = np.exp(-np.abs(odds))
+    weights = np.where(odds > 0, 1.0, smaller) / (1.0 + smaller)
+    return weights, np.sum(inside) + np.sum(np.log1p(smaller) - np.minimum(odds, 0.0))
+
+
+def _penalty(root, size):
     """Minus log prior of a covariance, up to a constant."""
-    log_det = np.linalg.slogdet(covariance)[1]
-    return 0.5 * size * (log_det + _PRIOR_NOISE * np.trace(np.linalg.inv(covariance)))
+    return 0.5 * size * (_log_det(root) + _PRIOR_NOISE * np.sum(root**2))
 
 
 def _occam(problem, model):
@@ -355,18 +406,15 @@ def _log_density(rows):
     centred = rows - rows.mean(axis=0)
     covariance = _covariance(centred, np.ones(len(rows)), len(rows), 0.0)
     for _ in range(_DENSITY_STEPS):
-        precise = (_TAIL + rows.shape[1]) / (_TAIL + _mahalanobis(centred, covariance))
+        precise = (_TAIL + rows.shape[1]) / (_TAIL + _squares(centred @ _root(covariance)))
         covariance = _covariance(centred, precise, len(rows), 0.0)
-    return _log_student(_mahalanobis(centred, covariance), covariance)
+    root = _root(covariance)
+    return _log_student(_squares(centred @ root), root)
 
 
-def _mahalanobis(rows, covariance):
-    return np.sum(np.linalg.solve(np.linalg.cholesky(covariance), rows.T) ** 2, axis=0)
-
-
-def _log_student(distance, covariance):
+def _log_student(distance, root):
     """Log density of the multivariate t, up to a constant."""
-    return -0.5 * np.linalg.slogdet(covariance)[1] - _cost(distance, len(covariance))
+    return -0.5 * _log_det(root) - _cost(distance, len(root))
 
 
 @njit(cache=True, nogil=True)
@@ -384,12 +432,16 @@ def _greedy(pairs, neighbour, chosen):
 
 
 @njit(cache=True, nogil=True)
-def _exchange(predicted, observed, neighbour, power, chosen):
-    """Give a place one of its nearest rows in exchange for its own, while that is cheaper."""
+def _exchange(predicted, observed, neighbour, chosen):
+    """Give a place one of its nearest rows in exchange for its own, while that is cheaper.
+
+    A cost is a multiple of the logarithm of a price, so two of them are compared by products.
+    """
     n, k = neighbour.shape
-    place_of = np.empty(n, dtype=np.int64)
+    place_of, paid = np.empty(n, dtype=np.int64), np.empty(n)
     for i in range(n):
         place_of[chosen[i]] = i
+        paid[i] = _price(predicted, i, observed, chosen[i])
     for _ in range(_PASSES):
         n_changed = 0
         for i in range(n):
@@ -398,21 +450,20 @@ def _exchange(predicted, observed, neighbour, power, chosen):
                 other = place_of[row]
                 if other == i:
                     continue
-                now = _price(predicted[i], observed[mine], power)
-                now += _price(predicted[other], observed[row], power)
-                then = _price(predicted[i], observed[row], power)
-                then += _price(predicted[other], observed[mine], power)
-                if then < now - 1e-9:
+                here = _price(predicted, i, observed, row)
+                there = _price(predicted, other, observed, mine)
+                if here * there < paid[i] * paid[other] * (1 - 1e-9):
                     chosen[i], chosen[other] = row, mine
                     place_of[row], place_of[mine] = i, other
+                    paid[i], paid[other] = here, there
                     n_changed += 1
         if n_changed == 0:
             break
 
 
 @njit(cache=True, nogil=True)
-def _price(predicted, observed, power):
+def _price(predicted, place, observed, row):
     square = 0.0
-    for c in range(len(predicted)):
-        square += (predicted[c] - observed[c]) ** 2
-    return power * np.log1p(square / _TAIL)
+    for c in range(predicted.shape[1]):
+        square += (predicted[place, c] - observed[row, c]) ** 2
+    return 1.0 + square / _TAIL
