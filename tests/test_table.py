@@ -493,5 +493,5 @@ def test_rivals_among_many_rows_are_summed_as_among_all(rng, monkeypatch):
     some = _links._rivals(predicted, observed)
     monkeypatch.setattr(_links, "_MAX_RIVALS", 5000)
     every = _links._rivals(predicted, observed)
-    assert np.median(np.abs(some / every - 1)) < 0.02
-    assert np.max(np.abs(some / every - 1)) < 0.2
+    assert np.median(np.abs(some / every - 1)) < 0.05
+    assert np.max(np.abs(some / every - 1)) < 0.3
