@@ -616,12 +616,12 @@ def test_links_leave_the_record_out_and_are_a_probability(rng):
     assert len(dependence) == 1
     counts, weight = dependence.counts[0], dependence.weights[0]
     share = (counts.sum(axis=1, keepdims=True) + 0.5 / 3) / (counts.sum() + 0.5)
-    given = share * np.exp(dependence.links().table[0, :3, :3])
+    given = share * np.exp(dependence.links().terms[0, :3, :3])
     np.testing.assert_allclose(given.sum(axis=0), 1.0)
     assert weight > 0
     # Every record is judged by the others.
     row = 7
-    one, other = divmod(learned.placed.own_keys[row, 0], dependence.links().table.shape[2])
+    one, other = divmod(learned.placed.own_keys[row, 0], dependence.links().terms.shape[2])
     counts = counts.copy()
     counts[one, other] -= 1
     expected = _log_ratios(counts, weight)[one, other]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from sklearn.datasets import load_breast_cancer, load_wine
 
+from unpermute.columns import _links
 from unpermute.files._moves import Moves, move_cells, unfit_moves
 from unpermute.records import read_cells
 from unpermute.table import audit, repair, scan
@@ -504,3 +505,13 @@ def test_bad_audits_are_refused(wine, columns, options, message):
     with pytest.raises(ValueError, match=r".") as caught:
         audit(wine, columns, **options)
     assert message in str(caught.value)
+
+
+def test_rivals_among_many_rows_are_summed_as_among_all(rng, monkeypatch):
+    observed = 20 * rng.normal(size=(5000, 2))
+    predicted = observed[rng.permutation(5000)] + rng.normal(size=(5000, 2))
+    some = _links._rivals(predicted, observed)
+    monkeypatch.setattr(_links, "_MAX_RIVALS", 5000)
+    every = _links._rivals(predicted, observed)
+    assert np.median(np.abs(some / every - 1)) < 0.05
+    assert np.max(np.abs(some / every - 1)) < 0.3

@@ -138,6 +138,7 @@ class CsvTable(SourceTable):
             np.frombuffer(b"".join(texts), dtype=np.uint8),
             np.cumsum([len(text) for text in texts], dtype=np.int64),
         )
+        marks = self._style.marks()
         for first, last in self._batches():
             rows = first + np.flatnonzero(self._n_fields[first:last] == len(self.columns))
             size = self._record_stop(last) - self._starts[first] + 1
@@ -149,7 +150,8 @@ class CsvTable(SourceTable):
                 len(self.columns),
                 between,
                 after,
-                self._style.marks(),
+                # Without the rare case its kernel is not compiled.
+                None if marks == (ord("."), 0) else marks,
                 missing,
                 out,
             )

@@ -122,8 +122,9 @@ def write_plain(data, record_starts, delimiter, n_columns, between, after, style
         Fields of a record.
     between, after : int
         Bytes that `data` does not hold: written between fields and after records.
-    style : tuple of int
-        The bytes for the decimal mark and between thousands; 0 if there is none.
+    style : tuple of int, or None
+        The bytes for the decimal mark and between thousands; 0 if there is none. None: numbers are
+        written with a point and nothing between thousands.
     missing : tuple of ndarray
         The bytes of all texts that mean "no value", and where each of them stops.
     out : ndarray of uint8
@@ -134,7 +135,6 @@ def write_plain(data, record_starts, delimiter, n_columns, between, after, style
     filled : int
         How many bytes were written.
     """
-    decimal, thousands = style
     # Not 0: what it calls would be compiled for this constant, and again for other numbers.
     filled = np.int64(0)
     for start in record_starts:
@@ -145,8 +145,8 @@ def write_plain(data, record_starts, delimiter, n_columns, between, after, style
             filled = _trim(out, cell, _copy_unquoted(data, position, stop, out, cell))
             if _is_missing(out, cell, filled, missing[0], missing[1]):
                 filled = cell
-            elif decimal != _POINT or thousands != 0:
-                filled = _with_point(out, cell, filled, decimal, thousands)
+            elif style is not None:
+                filled = _with_point(out, cell, filled, style[0], style[1])
             out[filled] = between if column < n_columns - 1 else after
             filled += 1
             position = stop + 1
@@ -249,7 +249,11 @@ def _trim(out, start, stop):
     first = start
     while first < stop and _is_space(out[first]):
         first += 1
-    return _copy(out, first, stop, out, start) if first > start else stop
+    if first == start:
+        return stop
+    for i in range(first, stop):
+        out[start + i - first] = out[i]
+    return start + stop - first
 
 
 @njit(cache=True, nogil=True)

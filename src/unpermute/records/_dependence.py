@@ -82,16 +82,17 @@ class Dependence:
         return True
 
     def links(self):
-        """Return the links for the kernels."""
-        table = np.zeros((len(self), *(2 * [MOST_BINS if len(self.bins) else 1])))
-        signs = np.zeros((len(self), 3))
+        """Return the links for the kernels; None if there are none."""
+        if not len(self):
+            return None
+        terms = np.zeros((len(self), *(2 * [MOST_BINS if len(self.bins) else 3])))
         for e, counts in enumerate(self.counts):
             if self.kind[e] >= 0:
-                signs[e] = log_signs(counts, self.expected[e])
+                terms[e, 0, :3] = log_signs(counts, self.expected[e])
             else:
                 a, b = counts.shape
-                table[e, :a, :b] = _log_ratios(counts, self.weights[e])
-        return Links(self.first, self.second, self.kind, table, signs)
+                terms[e, :a, :b] = _log_ratios(counts, self.weights[e])
+        return Links(np.column_stack([self.first, self.second, self.kind]).astype(np.int64), terms)
 
     def place(self, words, p):
         """Return the bin of every word in every column, -1 where there is none."""

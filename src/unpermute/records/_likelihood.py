@@ -11,162 +11,168 @@ value in the column minus what t_ν says of z alone, so that L is the sum of the
 the joint term. The state of a search is z, Q, g = Q z and the constant −½ log|P_HH|: then an
 exchange of two observed cells changes q by a few products, and only a cell without z that moves
 changes Q. A place that takes no part in the joint distribution has z = 0 and the row of an identity
-in P: it is never left out. Links between columns (:mod:`unpermute.records._dependence`) add a term
+in P: it is never left out. Without cells to leave out Q is P, and there is no room for another.
+Links between columns (:mod:`unpermute.records._dependence`) add a term
 for every two columns that depend on each other.
 """
 
-from collections import namedtuple
-
 import numpy as np
-from numba import njit
+from numba.extending import register_jitable
 
-__all__ = [
-    "State",
-    "exchange",
-    "leave_out",
-    "likelihood",
-    "log_density",
-    "neighbours",
-    "new_state",
-    "rebuild",
-]
+from unpermute.records._record import (
+    AMOUNT,
+    AROUND,
+    CONSTANT,
+    DEGREES,
+    HOLE,
+    KEY,
+    KIND,
+    LEFT,
+    N_CELLS,
+    PLACED,
+    SLOPE,
+    SPARE,
+    SPARE_ROW,
+    TERM,
+    USED,
+    WORTH,
+    Z,
+)
 
-State = namedtuple("State", "z g Q constant")
+__all__ = ["exchange", "likelihood", "log_density", "neighbours", "rebuild"]
 
 
-@njit(cache=True, nogil=True)
-def new_state(record, joint, space):
-    """State of a search; without cells to leave out, the precision itself is used."""
-    p = len(record.x)
-    Q = space if record.n_missing else joint.P
-    return State(np.empty(p), np.empty(p), Q, np.empty(1))
-
-
-@njit(cache=True, nogil=True)
+@register_jitable
 def log_density(q, nu, m):
     """Student's t of m cells at squared distance q, up to constants."""
-    return -0.5 * (nu + m) * np.log1p(max(q, 0.0) / nu)
+    return -0.5 * (nu + m) * np.log(1.0 + (0.0 if q < 0.0 else q) / nu)
 
 
-@njit(cache=True, nogil=True)
-def rebuild(permutation, record, joint, state):
+@register_jitable
+def rebuild(order, record, P, room):
     """Write z, Q, g and the constant −½ log|P_HH| of the state."""
-    p = len(permutation)
-    state.constant[0] = 0.0
-    if record.n_missing:
-        state.constant[0] = -0.5 * _sweep(permutation, record, joint, -1, state.Q)
+    p, rows, Q = len(order), record.rows, P if room is None else room[LEFT]
+    record.numbers[CONSTANT] = 0.0
+    if room is not None:
+        record.numbers[CONSTANT] = -0.5 * _sweep(order, record, P, -1, Q)
     for j in range(p):
-        state.z[j] = record.Z[permutation[j], j]
+        rows[PLACED, j] = record.planes[Z, order[j], j]
     for j in range(p):
         total = 0.0
         for i in range(p):
-            total += state.Q[j, i] * state.z[i]
-        state.g[j] = total
+            total += Q[j, i] * rows[PLACED, i]
+        rows[SLOPE, j] = total
 
 
-@njit(cache=True, nogil=True)
-def likelihood(permutation, record, joint, state):
+@register_jitable
+def likelihood(order, record, links):
     """Log-likelihood of the state."""
-    p = len(permutation)
-    q, unary = 0.0, state.constant[0]
-    if len(joint.links.first):
-        unary += _links(permutation, record, joint.links, False, record.worth)
-    for j in range(p):
-        q += state.z[j] * state.g[j]
-        unary += record.worth[permutation[j], j]
-    return log_density(q, joint.degrees, record.m) + unary
+    rows, numbers = record.rows, record.numbers
+    q, unary = 0.0, numbers[CONSTANT]
+    if links is not None:
+        unary += _links(order, record, links, False)
+    for j in range(len(order)):
+        q += rows[PLACED, j] * rows[SLOPE, j]
+        unary += record.planes[WORTH, order[j], j]
+    return log_density(q, numbers[DEGREES], numbers[N_CELLS]) + unary
 
 
-@njit(cache=True, nogil=True)
-def exchange(permutation, a, b, record, joint, state):
-    """Exchange the values at places a and b; changes permutation and state."""
-    i, j = permutation[a], permutation[b]
-    permutation[a], permutation[b] = j, i
-    if record.missing[i] or record.missing[j]:
-        rebuild(permutation, record, joint, state)
+@register_jitable
+def exchange(order, a, b, record, P, room):
+    """Exchange the values at places a and b; changes order and state."""
+    rows, Q = record.rows, P if room is None else room[LEFT]
+    i, j = order[a], order[b]
+    order[a], order[b] = j, i
+    if room is not None and (record.cells[HOLE, i] or record.cells[HOLE, j]):
+        rebuild(order, record, P, room)
         return
-    da, db = record.Z[j, a] - state.z[a], record.Z[i, b] - state.z[b]
-    for c in range(len(permutation)):
-        state.g[c] += da * state.Q[a, c] + db * state.Q[b, c]
-    state.z[a] += da
-    state.z[b] += db
+    da = record.planes[Z, j, a] - rows[PLACED, a]
+    db = record.planes[Z, i, b] - rows[PLACED, b]
+    for c in range(len(order)):
+        rows[SLOPE, c] += da * Q[a, c] + db * Q[b, c]
+    rows[PLACED, a] += da
+    rows[PLACED, b] += db
 
 
-@njit(cache=True, nogil=True)
-def neighbours(permutation, record, joint, state, out):
-    """Write the log-likelihood after the exchange of places a < b into out[a, b]."""
-    p, worth, Z = len(permutation), record.worth, record.Z
-    z, g, Q = state.z, state.g, state.Q
-    m, q, unary = record.m, 0.0, 0.0
-    if len(joint.links.first):
-        unary += _links(permutation, record, joint.links, False, record.worth)
+@register_jitable
+def neighbours(order, record, P, room, links):
+    """Write the log-likelihood after the exchange of places a < b into the plane AROUND.
+
+    Returns that of the state.
+    """
+    p, planes, rows, cells = len(order), record.planes, record.rows, record.cells
+    nu, m, Q = record.numbers[DEGREES], record.numbers[N_CELLS], P if room is None else room[LEFT]
+    q, unary = 0.0, 0.0
+    if links is not None:
+        unary += _links(order, record, links, False)
     for j in range(p):
-        q += z[j] * g[j]
-        unary += worth[permutation[j], j]
-    if record.n_missing:
-        _move_holes(permutation, record, joint, state, q, unary, out)
-    unary += state.constant[0]
-    current = log_density(q, joint.degrees, m) + unary
+        q += rows[PLACED, j] * rows[SLOPE, j]
+        unary += planes[WORTH, order[j], j]
+    if room is not None:
+        _move_holes(order, record, P, room, q, unary)
+    unary += record.numbers[CONSTANT]
+    current = log_density(q, nu, m) + unary
     for a in range(p):
-        i = permutation[a]
+        i = order[a]
         for b in range(a + 1, p):
-            j = permutation[b]
-            paid = worth[j, a] + worth[i, b] - worth[i, a] - worth[j, b]
-            if record.missing[i] or record.missing[j]:
-                if record.missing[i] and record.missing[j]:
-                    out[a, b] = current + paid
+            j = order[b]
+            paid = planes[WORTH, j, a] + planes[WORTH, i, b]
+            paid = paid - planes[WORTH, i, a] - planes[WORTH, j, b]
+            if room is not None and (cells[HOLE, i] or cells[HOLE, j]):
+                if cells[HOLE, i] and cells[HOLE, j]:
+                    planes[AROUND, a, b] = current + paid
                 continue
-            da, db = Z[j, a] - z[a], Z[i, b] - z[b]
-            changed = q + da * (2 * g[a] + da * Q[a, a]) + db * (2 * g[b] + db * Q[b, b])
-            changed += 2 * da * db * Q[a, b]
-            out[a, b] = log_density(changed, joint.degrees, m) + unary + paid
-    if len(joint.links.first):
-        _links(permutation, record, joint.links, True, out)
+            da, db = planes[Z, j, a] - rows[PLACED, a], planes[Z, i, b] - rows[PLACED, b]
+            changed = q + da * (2 * rows[SLOPE, a] + da * Q[a, a])
+            changed += db * (2 * rows[SLOPE, b] + db * Q[b, b]) + 2 * da * db * Q[a, b]
+            planes[AROUND, a, b] = log_density(changed, nu, m) + unary + paid
+    if links is not None:
+        _links(order, record, links, True)
+    return current
 
 
-@njit(cache=True, nogil=True)
-def _links(permutation, record, links, exchanges, out):
+@register_jitable
+def _links(order, record, links, exchanges):
     """Return the sum of the terms of all links.
 
-    If `exchanges`, what exchanges of places a < b change is added to `out`, which is unused else.
-    Arrays are taken out of the tuples once: numba counts the references of all in every call.
+    If `exchanges`, what exchanges of places a < b change is added to the plane AROUND.
     """
-    kinds, amounts, bins = record.kinds, record.amounts, record.bins
-    own_links, own_keys = record.own_links, record.own_keys
-    table, signs = links.table, links.signs
-    total, p = 0.0, len(permutation)
-    for e in range(len(links.first)):
-        j, k, kind, now = links.first[e], links.second[e], links.kind[e], 0.0
+    bins, own, planes = record.bins, record.own, record.planes
+    cells, rows, ends, terms = record.cells, record.rows, links.ends, links.terms
+    total, p = 0.0, len(order)
+    for e in range(len(ends)):
+        j, k, kind, now = ends[e, 0], ends[e, 1], ends[e, 2], 0.0
         # As it is; with the value of every place a in the first place; with it in the second.
         for t in range(2 * p + 1 if exchanges else 1):
-            x, y, place, a = permutation[j], permutation[k], j if t <= p else k, (t - 1) % p
+            x, y, place, a = order[j], order[k], j if t <= p else k, (t - 1) % p
             if t > 0 and (a == place or (t > p and a == j)):
                 continue
             if t > p:
-                y = permutation[a]
+                y = order[a]
             elif t > 0:
-                x, y = permutation[a], x if a == k else y
+                x, y = order[a], x if a == k else y
             term, key = 0.0, -1
             if kind < 0:
                 one, other = bins[x, j], bins[y, k]
                 if one >= 0 and other >= 0:
-                    key, term = one * table.shape[2] + other, table[e, one, other]
-            elif kinds[x, int(x != j)] == kind and kinds[y, int(y != k)] == kind:
-                low, high = amounts[x, int(x != j)], amounts[y, int(y != k)]
+                    key, term = one * terms.shape[2] + other, terms[e, one, other]
+            elif cells[KIND + (x != j), x] == kind and cells[KIND + (y != k), y] == kind:
+                low, high = rows[AMOUNT + (x != j), x], rows[AMOUNT + (y != k), y]
                 key = 0 if low < high else 1 if low == high else 2
-                term = signs[e, key]
-            if key >= 0 and key == own_keys[e]:
-                term = own_links[e]
+                term = terms[e, 0, key]
+            if key >= 0 and key == own[KEY, e]:
+                term = own[TERM, e]
             if t > 0:
-                out[min(place, a), max(place, a)] += term - now
+                low_place, high_place = (place, a) if place < a else (a, place)
+                planes[AROUND, low_place, high_place] += term - now
             else:
                 now = term
                 total += term
     return total
 
 
-@njit(cache=True, nogil=True)
-def leave_out(Q, h):
+@register_jitable
+def _leave_out(Q, h):
     """Leave place h out of the precision Q, in place; returns the pivot."""
     p = len(Q)
     pivot = Q[h, h]
@@ -181,48 +187,49 @@ def leave_out(Q, h):
     return pivot
 
 
-@njit(cache=True, nogil=True)
-def _sweep(permutation, record, joint, spared, Q):
+@register_jitable
+def _sweep(order, record, P, spared, Q):
     """Leave out the places of cells without z, except `spared`; writes Q, returns log|P_HH|."""
-    p = len(permutation)
+    p, cells = len(order), record.cells
     for i in range(p):
         for j in range(p):
-            Q[i, j] = joint.P[i, j]
+            Q[i, j] = P[i, j]
     logdet = 0.0
     for h in range(p):
-        if h != spared and joint.used[h] and record.missing[permutation[h]]:
-            logdet += np.log(leave_out(Q, h))
+        if h != spared and cells[USED, h] and cells[HOLE, order[h]]:
+            logdet += np.log(_leave_out(Q, h))
     return logdet
 
 
-@njit(cache=True, nogil=True)
-def _move_holes(permutation, record, joint, state, q_now, unary, out):
+@register_jitable
+def _move_holes(order, record, P, room, q_now, unary):
     """The same for exchanges of a cell without z, at place h, with an observed one."""
-    p, worth, z = len(permutation), record.worth, state.z
-    m, nu = record.m, joint.degrees
-    space, own = np.empty((p, p)), np.empty(p)
+    p, planes, rows, cells = len(order), record.planes, record.rows, record.cells
+    nu, m = record.numbers[DEGREES], record.numbers[N_CELLS]
     for h in range(p):
-        i = permutation[h]
-        if not record.missing[i]:
+        i = order[h]
+        if not cells[HOLE, i]:
             continue
-        Q, g, q, logdet = state.Q, state.g, q_now, -2.0 * state.constant[0]
-        if joint.used[h]:
-            logdet = _sweep(permutation, record, joint, h, space)
-            Q, g, q = space, own, 0.0
+        Q, slope, q, logdet = room[LEFT], SLOPE, q_now, -2.0 * record.numbers[CONSTANT]
+        if cells[USED, h]:
+            Q, slope, q = room[SPARE], SPARE_ROW, 0.0
+            logdet = _sweep(order, record, P, h, Q)
             for b in range(p):
-                own[b] = 0.0
+                rows[slope, b] = 0.0
                 for c in range(p):
-                    own[b] += space[b, c] * z[c]
-                q += own[b] * z[b]
+                    rows[slope, b] += Q[b, c] * rows[PLACED, c]
+                q += rows[slope, b] * rows[PLACED, b]
         for b in range(p):
-            j = permutation[b]
-            if record.missing[j]:
+            j = order[b]
+            if cells[HOLE, j]:
                 continue
-            da, db = record.Z[j, h], -z[b]
-            changed = q + da * (2 * g[h] + da * Q[h, h]) + db * (2 * g[b] + db * Q[b, b])
-            changed += 2 * da * db * Q[h, b]
-            slope = g[b] + da * Q[b, h] + db * Q[b, b]
-            changed -= slope * slope / Q[b, b]
-            paid = unary + worth[j, h] + worth[i, b] - worth[i, h] - worth[j, b]
-            density = log_density(changed, nu, m) - 0.5 * (logdet + np.log(Q[b, b]))
-            out[min(h, b), max(h, b)] = density + paid
+            da, db, pivot = planes[Z, j, h], -rows[PLACED, b], Q[b, b]
+            changed = q + da * (2 * rows[slope, h] + da * Q[h, h])
+            changed += db * (2 * rows[slope, b] + db * pivot) + 2 * da * db * Q[h, b]
+            rest = rows[slope, b] + da * Q[b, h] + db * pivot
+            changed -= rest * rest / pivot
+            paid = unary + planes[WORTH, j, h] + planes[WORTH, i, b]
+            paid = paid - planes[WORTH, i, h] - planes[WORTH, j, b]
+            density = log_density(changed, nu, m) - 0.5 * (logdet + np.log(pivot))
+            low, high = (h, b) if h < b else (b, h)
+            planes[AROUND, low, high] = density + paid

@@ -35,7 +35,7 @@ __all__ = [
 _ROUNDS, _PRIOR_ROUNDS = 5, 2
 # Share of the records that may still change for a table to be settled.
 _SETTLED = 0.001
-_BLOCK = 64
+_BLOCK = 256
 # Log-odds after a first look below which a record is not searched.
 _SUSPICIOUS = -3.0
 # Quantile of the squared distance from which on a record is searched whatever the odds, and below

@@ -9,114 +9,82 @@ the marginals.
 import numpy as np
 from numba import njit
 
-from unpermute.records._likelihood import leave_out, log_density
+from unpermute.records._record import DEGREES, HOLE, ORDER, WORTH, Z
 
-__all__ = ["place"]
+__all__ = ["place_records"]
 
 # What a cell must add to the log-likelihood by leaving.
 _PAYS = 4.0
 
 
-@njit(cache=True, nogil=True)
-def place(method, record, joint, permutation):
+def place_records(method, work, chosen, precision):
     """Write a guess: free are all cells (0), those whose leaving pays (1), or half of them (2)."""
-    p = len(record.x)
-    free = record.missing.copy()
-    if method == 0:
-        for j in range(p):
-            free[j] = True
-    else:
-        _set_free(method == 1, record, joint, free)
-    for j in range(p):
-        permutation[j] = j
-    places = np.flatnonzero(free)
-    n_free = len(places)
-    if n_free < 2:
-        return
-    covariance = _inverse(joint.P, places, n_free)
-    cost = np.empty((n_free, n_free))
-    _price(places, free, record, joint, covariance, cost)
-    chosen = _assign(cost)
-    for b in range(n_free):
-        permutation[places[b]] = places[chosen[b]]
+    holes, P = work.cells[chosen, HOLE] > 0, precision[work.version[chosen]]
+    z = np.diagonal(work.planes[chosen, Z], axis1=1, axis2=2)
+    nu = work.numbers[chosen, DEGREES]
+    free = np.ones(holes.shape, dtype=bool)
+    if method:
+        free = _set_free(method == 1, z, P, nu, holes)
+    work.cells[chosen, ORDER] = np.arange(holes.shape[1])
+    for k in np.flatnonzero(free.sum(axis=1) > 1):
+        places = np.flatnonzero(free[k])
+        planes = work.planes[chosen[k]][:, places][:, :, places]
+        cost = _price(planes, ~holes[k, places], _predict(P[k], z[k], free[k], places), nu[k])
+        work.cells[chosen[k], ORDER, places] = places[_assign(cost)]
 
 
-@njit(cache=True, nogil=True)
-def _set_free(only_if_it_pays, record, joint, free):
-    """Set cells free, the worst first; changes `free`."""
-    p = len(free)
-    Z, nu = record.Z, joint.degrees
-    Q, g = joint.P.copy(), np.zeros(p)
-    n_left, q = p, 0.0
-    for h in range(p):
-        if free[h]:
-            leave_out(Q, h)
-            n_left -= 1
-    for j in range(p):
-        for i in range(p):
-            g[j] += Q[j, i] * Z[i, i]
-        q += g[j] * Z[j, j]
-    while n_left > 2 and (only_if_it_pays or n_left > p // 2):
-        worst, drop = -1, 0.0
-        for j in range(p):
-            if not free[j] and g[j] * g[j] > drop * Q[j, j]:
-                worst, drop = j, g[j] * g[j] / Q[j, j]
-        if worst < 0:
-            return
-        pays = log_density(q - drop, nu, n_left) - log_density(q, nu, n_left)
-        if only_if_it_pays and pays < _PAYS:
-            return
-        step = g[worst] / Q[worst, worst]
-        for j in range(p):
-            g[j] -= step * Q[j, worst]
-        leave_out(Q, worst)
-        q -= drop
-        free[worst] = True
-        n_left -= 1
+def _set_free(only_if_it_pays, z, P, nu, holes):
+    """Which cells of every record are set free, the worst first, after those without z.
+
+    Leaving place w out of the precision Q takes v vᵀ / v_w from it, where v is its column w. So a
+    column is that of P without what the places that left before have taken.
+    """
+    n, p = z.shape
+    free, going, every = np.zeros((n, p), dtype=bool), np.ones(n, dtype=bool), np.arange(n)
+    g, diagonal = np.einsum("rij,rj->ri", P, z), np.diagonal(P, axis1=1, axis2=2).copy()
+    left, least = np.zeros((n, p, p)), 2 if only_if_it_pays else max(p // 2, 2)
+    for step in range(p):
+        n_left, forced = p - step, (holes & ~free).any(axis=1)
+        q = np.einsum("ri,ri->r", g, np.where(free, 0.0, z))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            drops = np.where(free, 0.0, g * g / diagonal)
+        worst = np.where(forced, np.argmax(holes & ~free, axis=1), np.argmax(drops, axis=1))
+        drop = drops[every, worst]
+        # Student's t of the cells that are left, before and after.
+        pays = (
+            0.5
+            * (nu + n_left)
+            * (np.log1p(np.maximum(q, 0.0) / nu) - np.log1p(np.maximum(q - drop, 0.0) / nu))
+        )
+        going &= forced | (
+            (n_left > least) & (drop > 0) & (pays >= (_PAYS if only_if_it_pays else -np.inf))
+        )
+        if not going.any():
+            break
+        column = P[every, worst] - np.einsum(
+            "rs,rsi->ri", left[every, :step, worst], left[:, :step]
+        )
+        pivot = np.where(going, diagonal[every, worst], np.inf)
+        left[:, step] = column / np.sqrt(pivot)[:, None]
+        g -= (g[every, worst] / pivot)[:, None] * column
+        diagonal -= left[:, step] ** 2
+        free[every[going], worst[going]] = True
+    return free
 
 
-@njit(cache=True, nogil=True)
-def _price(places, free, record, joint, covariance, cost):
-    """Write what value a costs at place b, given the cells that are not free."""
-    p, n_free, nu = len(free), len(places), joint.degrees
-    pull = np.zeros(n_free)
-    for b in range(n_free):
-        for j in range(p):
-            if not free[j]:
-                pull[b] += joint.P[places[b], j] * record.Z[j, j]
-    for b in range(n_free):
-        predicted = 0.0
-        for c in range(n_free):
-            predicted -= covariance[b, c] * pull[c]
-        variance = covariance[b, b]
-        for a in range(n_free):
-            i, j = places[a], places[b]
-            cost[b, a] = -record.worth[i, j] - (i == j)
-            if not record.missing[i]:
-                square = (record.Z[i, j] - predicted) ** 2 / variance
-                cost[b, a] += 0.5 * (nu + 1) * np.log1p(square / nu) + 0.5 * np.log(variance)
+def _predict(P, z, free, places):
+    """What the cells that are not free say of the others: means and variances."""
+    covariance = np.linalg.inv(P[np.ix_(places, places)])
+    return -covariance @ (P[np.ix_(places, ~free)] @ z[~free]), np.diag(covariance)
 
 
-@njit(cache=True, nogil=True)
-def _inverse(P, places, n):
-    """Inverse of the part of P at `places`, by Gauss-Jordan elimination."""
-    A, B = np.empty((n, n)), np.zeros((n, n))
-    for a in range(n):
-        B[a, a] = 1.0
-        for b in range(n):
-            A[a, b] = P[places[a], places[b]]
-    for c in range(n):
-        pivot = A[c, c]
-        for b in range(n):
-            A[c, b] /= pivot
-            B[c, b] /= pivot
-        for a in range(n):
-            share = A[a, c]
-            if a != c and share != 0.0:
-                for b in range(n):
-                    A[a, b] -= share * A[c, b]
-                    B[a, b] -= share * B[c, b]
-    return B
+def _price(planes, observed, predicted, nu):
+    """What value a costs at place b, given the cells that are not free."""
+    mean, variance = predicted
+    square = (planes[Z] - mean) ** 2 / variance
+    price = 0.5 * (nu + 1) * np.log1p(square / nu) + 0.5 * np.log(variance)
+    cost = np.where(observed[:, None], price, 0.0) - planes[WORTH] - np.eye(len(mean))
+    return np.ascontiguousarray(cost.T)
 
 
 @njit(cache=True, nogil=True)

@@ -1,17 +1,33 @@
-"""Kernels: one record as the search sees it, read from the tables of a block of records.
+"""Kernels: a block of records as the search sees them, read from the tables of a model.
 
 Everything that is asked about a value in a place is looked up once per record: its worth and its z
 in every column, and its bins in the columns that depend on each other.
+
+What numba needs to compile a kernel grows with the number of arrays that it hands on. So arrays of
+one shape are planes, rows or cells of one array, and have names. Tables without links, or without
+cells that have no z, do not compile what these need: they hand on None instead.
 """
 
 from collections import namedtuple
 
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
 
 from unpermute.records._cells import DATE, MISSING
 
-__all__ = ["Joint", "Laws", "Links", "Record", "Space", "Tables", "new_space", "read_record"]
+__all__ = [
+    "Laws",
+    "Links",
+    "Record",
+    "Tables",
+    "Work",
+    "new_room",
+    "new_work",
+    "read_records",
+    "record_of",
+    "take_records",
+]
 
 # Words of the records, of the records as the model learned them, and of decoys; worth, z and bin of
 # every word in every column; kind and amount of every word; the worth of the cells learned from and
@@ -20,72 +36,110 @@ __all__ = ["Joint", "Laws", "Links", "Record", "Space", "Tables", "new_space", "
 Tables = namedtuple(
     "Tables", "codes home decoys worth z bins kinds amounts own own_links own_keys version"
 )
-# Joint distribution, one version per fold, and the links between columns.
+# Joint distribution, one version per fold, and the links between columns, or None.
 Laws = namedtuple("Laws", "location precision variances used degrees links")
-# Links e between columns `first` and `second`: a table of terms by bins, or, if it is an order of
-# columns of a kind, three terms by sign.
-Links = namedtuple("Links", "first second kind table signs")
-# One record: its words x (equal values are equal words), which have no z and how many, how many
-# stand in columns that take part, z and worth of every value (row) in every column; bins likewise;
-# kind and amount of every value in its own place and elsewhere; terms and keys of its own links.
-Record = namedtuple("Record", "x missing n_missing m Z worth bins kinds amounts own_links own_keys")
-# The joint distribution that judges it: precision, variances, which columns take part, degrees;
-# and the links.
-Joint = namedtuple("Joint", "P variances used degrees links")
-# Room for one record, and for its precision once cells are left out.
-Space = namedtuple("Space", "missing Z worth bins kinds amounts Q")
+# Links e between two columns: the two and the kind; if that is negative, a table of terms by bins,
+# else the first row of the table: three terms by the sign of an order of columns of the kind.
+Links = namedtuple("Links", "ends terms")
+# A block of records; the first axis of every array is records.
+Work = namedtuple("Work", "planes rows cells numbers bins own version")
+# One of them.
+Record = namedtuple("Record", "planes rows cells numbers bins own")
+
+# Planes: z and worth of every value (row) in every column, log-posterior after every exchange of
+# two places a < b. In the room: the precision once cells are left out, and another.
+Z, WORTH, AROUND = range(3)
+LEFT, SPARE = range(2)
+# Rows: z as placed, g = Q z, log-posterior of rotated tails in both directions, variances, amount
+# of every value in its own place and elsewhere, room.
+PLACED, SLOPE, TURNED, TURNED_BACK, VARIANCE, AMOUNT, OTHER_AMOUNT, SPARE_ROW = range(8)
+# Cells: words (equal values are equal words), which have no z, which columns take part in the joint
+# distribution, kind of every value in its own place and elsewhere, the order that is tried.
+WORD, HOLE, USED, KIND, OTHER_KIND, ORDER = range(6)
+# Numbers: cells that take part, degrees of freedom, −½ log|P_HH|; log-posterior and squared
+# distance of the order that is tried, log-posterior after its best exchange, and of which two
+# places; log-posterior of the record as it is, direction and start of its best rotated tail.
+N_CELLS, DEGREES, CONSTANT, VALUE, DISTANCE = range(5)
+NEXT, FIRST, SECOND, STAYS, TURN, START = range(5, 11)
+# Own links: their terms, and their keys.
+TERM, KEY = range(2)
 
 
-@njit(cache=True, nogil=True)
-def new_space(p):
-    """Room for records of p cells."""
-    return Space(
-        np.empty(p, dtype=np.bool_),
-        np.empty((p, p)),
-        np.empty((p, p)),
-        np.empty((p, p), dtype=np.int16),
-        np.empty((p, 2), dtype=np.int8),
-        np.empty((p, 2)),
-        np.empty((p, p)),
+def new_work(n, p, laws):
+    """Room for n records of p cells."""
+    n_links = 0 if laws.links is None else len(laws.links.ends)
+    return Work(
+        np.empty((n, 3, p, p)),
+        np.empty((n, 8, p)),
+        np.empty((n, 6, p), dtype=np.int64),
+        np.empty((n, 11)),
+        np.empty((n, p if n_links else 0, p), dtype=np.int16),
+        np.empty((n, 2, n_links)),
+        np.empty(n, dtype=np.int64),
+    )
+
+
+def new_room(tables):
+    """Room for the precision once cells without z are left out; None if there are none."""
+    p = tables.codes.shape[1]
+    return np.empty((2, p, p)) if np.any(tables.kinds > DATE) else None
+
+
+def take_records(tables, rows):
+    """Some of the records."""
+    of_records = ("codes", "home", "decoys", "own", "own_links", "own_keys", "version")
+    return tables._replace(**{name: getattr(tables, name)[rows] for name in of_records})
+
+
+@register_jitable
+def record_of(work, r):
+    """Record r of a block."""
+    return Record(
+        work.planes[r], work.rows[r], work.cells[r], work.numbers[r], work.bins[r], work.own[r]
     )
 
 
 @njit(cache=True, nogil=True)
-def read_record(tables, laws, r, space):
-    """Record r and the joint distribution that judges it.
+def read_records(tables, laws, start, n, work):
+    """Read n records from `start` on into the block; the order that is tried is as they are.
 
     A value that leaves its place is replaced by that of the decoy record, if there is one. The
     worth of a word in the column that the model learned it from leaves that cell out.
     """
-    p, version, linked = tables.codes.shape[1], tables.version[r], len(laws.links.first) > 0
-    for i in range(p):
-        word = tables.codes[r, i]
-        other = tables.decoys[r, i]
-        space.missing[i] = tables.kinds[word] > DATE
-        # A decoy must not fill a gap, nor open one.
-        if (tables.kinds[word] == MISSING) != (tables.kinds[other] == MISSING):
-            other = word
-        for j in range(p):
-            w = word if i == j else other
-            own = w == tables.home[r, j]
-            space.worth[i, j] = tables.own[r, j] if own else tables.worth[w, j]
-            space.Z[i, j] = 0.0
-            if tables.kinds[w] <= DATE and not space.missing[i] and laws.used[j]:
-                space.Z[i, j] = tables.z[w, j] - laws.location[version, j]
-            if linked:
-                space.bins[i, j] = tables.bins[w, j]
-        for k in range(2):
-            w = other if k else word
-            space.kinds[i, k], space.amounts[i, k] = tables.kinds[w], tables.amounts[w]
-    n_missing, m = 0, 0
-    for i in range(p):
-        n_missing += space.missing[i]
-        m += laws.used[i] and not space.missing[i]
-    record = Record(
-        tables.codes[r], space.missing, n_missing, m, space.Z, space.worth, space.bins, space.kinds,
-        space.amounts, tables.own_links[r], tables.own_keys[r],
-    )  # fmt: skip
-    joint = Joint(
-        laws.precision[version], laws.variances[version], laws.used, laws.degrees, laws.links
-    )
-    return record, joint
+    p, n_links = work.cells.shape[2], work.own.shape[2]
+    planes, rows, cells, numbers = work.planes, work.rows, work.cells, work.numbers
+    codes, kinds, amounts, used = tables.codes, tables.kinds, tables.amounts, laws.used
+    for k in range(n):
+        r = start + k
+        version = tables.version[r]
+        work.version[k] = version
+        n_cells = 0
+        for i in range(p):
+            word, other = codes[r, i], tables.decoys[r, i]
+            # A decoy must not fill a gap, nor open one.
+            if (kinds[word] == MISSING) != (kinds[other] == MISSING):
+                other = word
+            hole = kinds[word] > DATE
+            n_cells += used[i] and not hole
+            # Other columns, then its own: loops without branches are fast.
+            for w, first, last in ((other, 0, p), (word, i, i + 1)):
+                present = kinds[w] <= DATE and not hole
+                for j in range(first, last):
+                    planes[k, WORTH, i, j] = tables.worth[w, j]
+                    placed = tables.z[w, j] - laws.location[version, j]
+                    planes[k, Z, i, j] = placed if present and used[j] else 0.0
+                for j in range(first, last):
+                    if tables.home[r, j] == w:
+                        planes[k, WORTH, i, j] = tables.own[r, j]
+                if n_links:
+                    for j in range(first, last):
+                        work.bins[k, i, j] = tables.bins[w, j]
+            rows[k, VARIANCE, i] = laws.variances[version, i]
+            rows[k, AMOUNT, i], rows[k, OTHER_AMOUNT, i] = amounts[word], amounts[other]
+            cells[k, KIND, i], cells[k, OTHER_KIND, i] = kinds[word], kinds[other]
+            cells[k, WORD, i], cells[k, HOLE, i] = word, hole
+            cells[k, USED, i], cells[k, ORDER, i] = used[i], i
+        for e in range(n_links):
+            work.own[k, TERM, e] = tables.own_links[r, e]
+            work.own[k, KEY, e] = tables.own_keys[r, e]
+        numbers[k, N_CELLS], numbers[k, DEGREES] = n_cells, laws.degrees

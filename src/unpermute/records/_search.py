@@ -14,21 +14,48 @@ from collections import namedtuple
 
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
 
-from unpermute.records._likelihood import (
-    exchange,
-    likelihood,
-    log_density,
-    neighbours,
-    new_state,
-    rebuild,
+from unpermute.records._likelihood import exchange, likelihood, log_density, neighbours, rebuild
+from unpermute.records._placement import place_records
+from unpermute.records._record import (
+    AROUND,
+    DEGREES,
+    DISTANCE,
+    FIRST,
+    HOLE,
+    LEFT,
+    N_CELLS,
+    NEXT,
+    ORDER,
+    PLACED,
+    SECOND,
+    SLOPE,
+    START,
+    STAYS,
+    TURN,
+    TURNED,
+    TURNED_BACK,
+    USED,
+    VALUE,
+    VARIANCE,
+    WORD,
+    Work,
+    new_room,
+    new_work,
+    read_records,
+    record_of,
+    take_records,
 )
-from unpermute.records._placement import place
-from unpermute.records._record import new_space, read_record
+from unpermute.records._weigh import weigh
 
-__all__ = ["Found", "Prior", "new_found", "search_records"]
+__all__ = ["Found", "Prior", "exchanged", "new_found", "read_blocks", "search_records"]
 
 _N_STARTS = 5
+# Numbers of a plane of all records that are in work at once: more would not fit into a cache.
+_ROOM = 50_000
+# Log-posteriors that differ by less are equal.
+_EQUAL = 1e-9
 # Log-prior of one permutation that moves k cells, what is added for a swap of two columns, that of
 # one rotated tail, of an outlying cell; and above which log-odds or squared distance a record is
 # searched, below which distance no further.
@@ -44,288 +71,242 @@ def new_found(n, p):
     return Found(order, np.zeros(n), np.zeros(n), np.ones(n), np.ones((n, p)))
 
 
-@njit(cache=True, nogil=True)
 def search_records(tables, laws, prior, found):
-    """Search every record of a block; writes `found`."""
+    """Search every record; writes `found`."""
+    rotated, room, suspicious = _rotations(tables.codes.shape[1]), new_room(tables), []
+    for part, work in read_blocks(tables, laws):
+        some = Found(*(array[part] for array in found))
+        rows = _look(work, room, laws, prior, rotated, some)[2]
+        suspicious.append(part.start + np.flatnonzero(rows))
+    rows = np.concatenate(suspicious)
+    for part, work in read_blocks(take_records(tables, rows), laws):
+        some = Found(*(array[rows[part]] for array in found))
+        _search_further(work, room, laws, prior, rotated, some)
+        for array, values in zip(found, some, strict=True):
+            array[rows[part]] = values
+
+
+def read_blocks(tables, laws):
+    """Yield blocks of records: a slice, and the records, which the next block overwrites."""
     n, p = tables.codes.shape
-    space = new_space(p)
-    for r in range(n):
-        record, joint = read_record(tables, laws, r, space)
-        found.gain[r], found.odds[r], found.right[r] = _search(
-            record, joint, prior, space.Q, found.permutations[r], found.entries[r]
-        )
+    size = int(np.clip(_ROOM // p**2, 1, max(n, 1)))
+    work = new_work(size, p, laws)
+    for start in range(0, n, size):
+        part = slice(start, min(start + size, n))
+        read_records(tables, laws, start, part.stop - start, work)
+        yield part, Work(*(array[: part.stop - start] for array in work))
 
 
-@njit(cache=True, nogil=True)
-def _search(record, joint, prior, space, permutation, entries):
-    """Search one record; writes `permutation` and `entries`."""
-    p = len(permutation)
-    state, trial = new_state(record, joint, space), np.arange(p)
-    around, around_own, around_best = np.empty((p, p)), np.empty((p, p)), np.empty((p, p))
-    turns = np.empty((2, p))
-    best, stays, signed, q = -np.inf, -np.inf, 0, 0.0
-    # One loop, so that the search is compiled into one place: the first pass only looks.
-    for start in range(_N_STARTS + 1):
-        value, n_steps = -np.inf, 4 * p if start else 0
-        if start == 2 and signed:
-            value = turns[int(signed < 0), abs(signed) - 1]
-        if start < 3:
-            _rotate(trial, signed if start == 2 else np.int64(0))
-        else:
-            place(start - 3, record, joint, trial)
-        value = _climb(trial, value, n_steps, record, joint, prior, state, around)
-        if start == 0:
-            q = _dot(state.z, state.g)
-            stays = _with_outliers(value, q, record, joint, prior, state)
-            _copy(around, around_own)
-            signed = _rotations(trial, record, joint, prior, state, turns)
-            best = _best_seen(around_own, turns, signed, permutation)
-            if not (best - stays > prior.suspicious or q > prior.far):
-                return best - stays, best - stays, 1.0
-        elif value > stays + 1e-9 and (value > best + 1e-9 or _apart(trial, permutation) == 0):
-            # The same rotation found by a placement has the smaller prior of any permutation.
-            best, q = max(best, value), _dot(state.z, state.g)
-            _copy(around, around_best)
-            # An assignment to a slice would take numba seconds to compile.
-            for j in range(p):
-                permutation[j] = trial[j]
+def exchanged(work, room, laws, order):
+    """Log-likelihoods of records in an order, and after every exchange of two places a < b.
+
+    The second are -inf where the two values are equal, and where b is not above a.
+    """
+    p = len(order)
+    prior = Prior(np.zeros(p + 1), np.zeros((p, p)), np.zeros(p), 0.0, 0.0, 0.0, 0.0)
+    work.cells[:, ORDER], work.numbers[:, VALUE] = order, -np.inf
+    climb_records(work, np.arange(len(work.cells)), laws.precision, room, laws.links, prior, 0)
+    return work.numbers[:, VALUE], work.planes[:, AROUND]
+
+
+def _rotations(p):
+    """Orders of all tails, rotated by one.
+
+    First every place gets the value of the next one, and the last that of the first; second every
+    place gets the value of the one before.
+    """
+    place, start = np.arange(p), np.arange(p)[:, None]
+    forth = np.where(place < p - 1, place + 1, start)
+    back = np.where(place > start, place - 1, p - 1)
+    return np.where(place < start, place, np.stack([forth, back]))
+
+
+def _look(work, room, laws, prior, rotated, found):
+    """Find the best exchange or rotation of every record.
+
+    Returns its log-posterior, that of the record as it is, and which records look suspicious.
+    """
+    every, numbers = np.arange(len(found.gain)), work.numbers
+    numbers[:, VALUE] = -np.inf
+    climb_records(work, every, laws.precision, room, laws.links, prior, 0)
+    _turn_records(work, every, laws.precision, room, laws.links, prior)
+    first, second, turn, start = numbers[:, [FIRST, SECOND, TURN, START]].T.astype(int)
+    found.permutations[:] = np.arange(found.permutations.shape[1])
+    found.permutations[every, first] = second
+    found.permutations[every, second] = first
+    best, turned = numbers[:, NEXT].copy(), work.rows[every, TURNED + turn, start]
+    turns = turned > best
+    found.permutations[turns] = rotated[turn[turns], start[turns]]
+    best[turns] = turned[turns]
+    stays = numbers[:, STAYS].copy()
+    found.gain[:] = found.odds[:] = best - stays
+    return best, stays, (found.gain > prior.suspicious) | (numbers[:, DISTANCE] > prior.far)
+
+
+def _search_further(work, room, laws, prior, rotated, found):
+    """Search suspicious records from all starts; writes `found`."""
+    best, stays, _ = _look(work, room, laws, prior, rotated, found)
+    p, own, q = rotated.shape[2], work.planes[:, AROUND].copy(), work.numbers[:, DISTANCE].copy()
+    around, going = np.full_like(own, -np.inf), np.arange(len(best))
+    for start in range(1, _N_STARTS + 1):
+        _begin(start, work, going, laws, rotated)
+        climb_records(work, going, laws.precision, room, laws.links, prior, 4 * p)
+        value, order = work.numbers[going, VALUE], work.cells[going, ORDER]
+        # The same rotation found by a placement has the smaller prior of any permutation.
+        same = np.all(order == found.permutations[going], axis=1)
+        better = (value > stays[going] + _EQUAL) & ((value > best[going] + _EQUAL) | same)
+        those = going[better]
+        best[those] = np.maximum(best[those], value[better])
+        found.permutations[those] = order[better]
+        around[those], q[those] = work.planes[those, AROUND], work.numbers[those, DISTANCE]
         # Nothing to hope for from other starts once few moves make it look like any other.
-        n_moved = _count_moved(permutation)
+        n_moved = np.count_nonzero(found.permutations[going] != np.arange(p), axis=1)
         few = n_moved == 2 if start == 1 else 6 * n_moved <= p
-        if start >= 1 and best > stays and q < prior.usual and few:
-            break
-    odds, right = _weigh(
-        record.x, permutation, best, stays, around_best, around_own, turns, entries
+        going = going[~((best[going] > stays[going]) & (q[going] < prior.usual) & few)]
+    turned = work.rows[:, [TURNED, TURNED_BACK]]
+    found.gain[:] = best - stays
+    found.odds[:], found.right[:], found.entries[:] = weigh(
+        work.cells[:, WORD], found.permutations, (best, stays), around, own, turned, rotated
     )
-    return best - stays, odds, right
+
+
+def _begin(start, work, chosen, laws, rotated):
+    """Write the order from which a search starts, and -inf or a value that counts for its own."""
+    work.numbers[chosen, VALUE] = -np.inf
+    if start == 2:
+        turn, tail = work.numbers[chosen][:, [TURN, START]].T.astype(int)
+        value = work.rows[chosen, TURNED + turn, tail]
+        turns = value > -np.inf
+        work.cells[chosen, ORDER] = np.arange(rotated.shape[2])
+        work.cells[chosen[turns], ORDER] = rotated[turn, tail][turns]
+        work.numbers[chosen, VALUE] = value
+    elif start > 2:
+        place_records(start - 3, work, chosen, laws.precision)
 
 
 @njit(cache=True, nogil=True)
-def _with_outliers(value, q, record, joint, prior, state):
+def climb_records(work, chosen, precision, room, links, prior, n_steps):
+    """Exchange two cells while it helps; changes the order and its log-posterior of chosen records.
+
+    Writes the log-posterior after every exchange a < b that changes a value into the plane AROUND,
+    -inf elsewhere. The value is -inf or a log-posterior that counts instead of the order's own.
+    """
+    for r in chosen:
+        record, P = record_of(work, r), precision[work.version[r]]
+        order, words, numbers = record.cells[ORDER], record.cells[WORD], record.numbers
+        around, p = record.planes[AROUND], len(order)
+        value = numbers[VALUE]
+        for step in range(n_steps + 1):
+            rebuild(order, record, P, room)
+            likelihood = neighbours(order, record, P, room, links)
+            k = _count_moved(order)
+            if value == -np.inf:
+                value = likelihood + prior.moves[k]
+            best, first, second = -np.inf, 0, 0
+            for a in range(p):
+                i = order[a]
+                for b in range(p):
+                    j = order[b]
+                    if b <= a or words[i] == words[j]:
+                        around[a, b] = -np.inf
+                        continue
+                    around[a, b] += prior.moves[k + (j != a) + (i != b) - (i != a) - (j != b)]
+                    if k == 0:
+                        around[a, b] += prior.pairs[a, b]
+                    if around[a, b] > best:
+                        best, first, second = around[a, b], a, b
+            numbers[NEXT], numbers[FIRST], numbers[SECOND] = best, first, second
+            if step == n_steps or not best > value + _EQUAL:
+                break
+            value, order[first], order[second] = best, order[second], order[first]
+        numbers[VALUE], numbers[DISTANCE] = value, 0.0
+        for j in range(p):
+            numbers[DISTANCE] += record.rows[PLACED, j] * record.rows[SLOPE, j]
+
+
+@njit(cache=True, nogil=True)
+def _turn_records(work, chosen, precision, room, links, prior):
+    """Log-posterior of every rotation of a tail by one, and of records as they are, with outliers.
+
+    A longer tail differs from the next shorter one by one exchange.
+    """
+    for r in chosen:
+        record, P = record_of(work, r), precision[work.version[r]]
+        order, numbers, p = record.cells[ORDER], record.numbers, record.cells.shape[1]
+        best, best_turn, best_start = -np.inf, 0, 0
+        for turn in range(2):
+            for j in range(p):
+                order[j] = j
+            rebuild(order, record, P, room)
+            if turn == 0:
+                numbers[STAYS] = _with_outliers(
+                    record, P if room is None else room[LEFT], prior.outlier
+                )
+            for start in range(p - 1, -1, -1):
+                record.rows[TURNED + turn, start] = -np.inf
+                if start == p - 1:
+                    continue
+                exchange(order, start, start + 1 if turn else p - 1, record, P, room)
+                if prior.shifts[start] > -np.inf:
+                    value = likelihood(order, record, links) + prior.shifts[start]
+                    record.rows[TURNED + turn, start] = value
+                    if value > best:
+                        best, best_turn, best_start = value, turn, start
+        numbers[TURN], numbers[START] = best_turn, best_start
+        for j in range(p):
+            order[j] = j
+
+
+@register_jitable
+def _with_outliers(record, Q, price):
     """Log-posterior of the record as it is, one or two of its cells perhaps being outliers.
 
     An outlying cell says nothing about the others. The second is sought given the best first one.
     """
-    p, nu, m = len(record.x), joint.degrees, record.m
-    z, g, Q = state.z, state.g, state.Q
+    rows, cells, numbers = record.rows, record.cells, record.numbers
+    p, nu, m = cells.shape[1], numbers[DEGREES], numbers[N_CELLS]
+    value, q = numbers[VALUE], numbers[DISTANCE]
     base = value - log_density(q, nu, m)
     first, best, total = -1, -np.inf, 0.0
     pivot_first, slope_first, out_first = 1.0, 0.0, 0.0
     constant = math.lgamma(0.5 * (nu + 1)) - math.lgamma(0.5 * nu) - 0.5 * np.log(nu * np.pi)
-    constant += prior.outlier
-    for n_out in range(1, min(2, m - 2) + 1):
+    constant += price
+    for n_out in range(1, 3):
+        if n_out > m - 2:
+            break
         less = math.lgamma(0.5 * (nu + m - n_out)) - math.lgamma(0.5 * (nu + m))
         less += 0.5 * n_out * np.log(nu * np.pi) + base
         following = first
         for j in range(p):
-            if record.missing[j] or not joint.used[j] or j == first:
+            if cells[HOLE, j] or not cells[USED, j] or j == first:
                 continue
             share = Q[j, first] / pivot_first if first >= 0 else 0.0
             pivot = Q[j, j] - share * share * pivot_first
-            slope = g[j] - share * slope_first
+            slope = rows[SLOPE, j] - share * slope_first
             rest = q - slope * slope / pivot - slope_first * slope_first / pivot_first
-            out = out_first + constant + _log_t1(z[j], nu, joint.variances[j])
+            out = out_first + constant + _log_t1(rows[PLACED, j], nu, rows[VARIANCE, j])
             log_weight = log_density(rest, nu, m - n_out) + less + out - 0.5 * np.log(pivot)
-            total += np.exp(min(log_weight - value, 700.0))
+            total += np.exp(log_weight - value if log_weight - value < 700.0 else 700.0)
             if log_weight > best:
                 best, following = log_weight, j
         if following == first:
             break
         first, best = following, np.inf
-        pivot_first, slope_first = Q[first, first], g[first]
-        out_first = constant + _log_t1(z[first], nu, joint.variances[first])
+        pivot_first, slope_first = Q[first, first], rows[SLOPE, first]
+        out_first = constant + _log_t1(rows[PLACED, first], nu, rows[VARIANCE, first])
         out_first -= 0.5 * np.log(pivot_first)
     return value + np.log1p(total)
 
 
-@njit(cache=True, nogil=True)
+@register_jitable
 def _log_t1(z, nu, s2):
     """Log-density of Student's t with scale² s2, up to a constant of ν."""
     return -0.5 * np.log(s2) - 0.5 * (nu + 1) * np.log1p(z * z / (nu * s2))
 
 
-@njit(cache=True, nogil=True)
-def _climb(permutation, value, n_steps, record, joint, prior, state, around):
-    """Exchange two cells while it helps; changes `permutation`, returns its log-posterior.
-
-    Writes the log-posterior after every exchange a < b that changes a value into `around`, -inf
-    elsewhere. `value` is -inf or a log-posterior that counts instead of the permutation's own.
-    """
-    p = len(permutation)
-    rebuild(permutation, record, joint, state)
-    k = _count_moved(permutation)
-    if value == -np.inf:
-        value = likelihood(permutation, record, joint, state) + prior.moves[k]
-    for step in range(n_steps + 1):
-        neighbours(permutation, record, joint, state, around)
-        k = _count_moved(permutation)
-        best, first, second = -np.inf, 0, 0
-        for a in range(p):
-            i = permutation[a]
-            for b in range(p):
-                j = permutation[b]
-                if b <= a or record.x[i] == record.x[j]:
-                    around[a, b] = -np.inf
-                    continue
-                around[a, b] += prior.moves[k + (j != a) + (i != b) - (i != a) - (j != b)]
-                if k == 0:
-                    around[a, b] += prior.pairs[a, b]
-                if around[a, b] > best:
-                    best, first, second = around[a, b], a, b
-        if step == n_steps or not best > value + 1e-9:
-            break
-        value = best
-        exchange(permutation, first, second, record, joint, state)
-    return value
-
-
-@njit(cache=True, nogil=True)
-def _dot(a, b):
-    total = 0.0
-    for j in range(len(a)):
-        total += a[j] * b[j]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _copy(source, target):
-    for a in range(source.shape[0]):
-        for b in range(source.shape[1]):
-            target[a, b] = source[a, b]
-
-
-@njit(cache=True, nogil=True)
-def _count_moved(permutation):
+@register_jitable
+def _count_moved(order):
     k = 0
-    for j in range(len(permutation)):
-        k += permutation[j] != j
+    for j in range(len(order)):
+        k += order[j] != j
     return k
-
-
-@njit(cache=True, nogil=True)
-def _rotations(permutation, record, joint, prior, state, turns):
-    """Log-posterior of every rotation of a tail by one; writes `turns`, returns the best.
-
-    A longer tail differs from the next shorter one by one exchange. See `_rotate` for the number
-    returned.
-    """
-    p = len(permutation)
-    best, signed = -np.inf, 0
-    for turn in range(2):
-        _rotate(permutation, np.int64(0))
-        rebuild(permutation, record, joint, state)
-        for start in range(p - 1, -1, -1):
-            turns[turn, start] = -np.inf
-            if start == p - 1:
-                continue
-            other = start + 1 if turn else p - 1
-            exchange(permutation, start, other, record, joint, state)
-            if prior.shifts[start] > -np.inf:
-                value = likelihood(permutation, record, joint, state) + prior.shifts[start]
-                turns[turn, start] = value
-                if value > best:
-                    best, signed = value, -(start + 1) if turn else start + 1
-    return signed
-
-
-@njit(cache=True, nogil=True)
-def _rotate(permutation, signed):
-    """Write the identity (0), or the rotation of the tail that starts at |signed| − 1.
-
-    Positive: every place gets the value of the next one; negative: that of the one before.
-    """
-    p = len(permutation)
-    start = abs(signed) - 1 if signed else p
-    for j in range(p):
-        permutation[j] = j
-        if j >= start and signed > 0:
-            permutation[j] = j + 1 if j < p - 1 else start
-        elif j >= start:
-            permutation[j] = j - 1 if j > start else p - 1
-
-
-@njit(cache=True, nogil=True)
-def _best_seen(around, turns, signed, permutation):
-    """Best of all exchanges and rotations of the record as it is; writes `permutation`."""
-    best, first, second = -np.inf, 0, 0
-    for a in range(len(around)):
-        for b in range(a + 1, len(around)):
-            if around[a, b] > best:
-                best, first, second = around[a, b], a, b
-    if signed and turns[int(signed < 0), abs(signed) - 1] > best:
-        _rotate(permutation, signed)
-        return turns[int(signed < 0), abs(signed) - 1]
-    _rotate(permutation, np.int64(0))
-    permutation[first], permutation[second] = second, first
-    return best
-
-
-@njit(cache=True, nogil=True)
-def _weigh(x, permutation, best, stays, around, around_own, turns, entries):
-    """Log-odds of a change, and the probability that the answer is right; writes `entries`.
-
-    The answer is the record as it is unless `best` is above `stays`.
-    """
-    p = len(x)
-    moves, top = best > stays, max(best, stays)
-    wrong, state, answer = np.zeros(p), np.arange(p), np.arange(p)
-    # `same` is the weight of the states that hold the values of the answer.
-    changed, same = 0.0, np.exp(max(best, stays) - top)
-    if moves:
-        n_moved = _count_moved(permutation)
-        changed = 1.0
-        for j in range(p):
-            answer[j] = permutation[j]
-        for a in range(p):
-            for b in range(a + 1, p):
-                weight = np.exp(around[a, b] - top)
-                leads_back = n_moved == 2 and permutation[a] == b and permutation[b] == a
-                if not leads_back:
-                    changed += weight
-                    wrong[a] += weight
-                    wrong[b] += weight
-        _miss(x, state, answer, np.exp(stays - top), wrong)
-    for a in range(p):
-        for b in range(a + 1, p):
-            weight = np.exp(around_own[a, b] - top)
-            state[a], state[b] = b, a
-            if weight > 1e-12 and not (moves and _apart(state, permutation) <= 2):
-                changed += weight
-                same += _miss(x, state, answer, weight, wrong)
-            state[a], state[b] = a, b
-    for turn in range(2):
-        for start in range(p):
-            weight = np.exp(turns[turn, start] - top)
-            if weight > 1e-12:
-                _rotate(state, -(start + 1) if turn else start + 1)
-                # One that is next to the answer counts as an exchange and as a shifted tail.
-                if not (moves and _apart(state, permutation) == 0):
-                    changed += weight
-                    same += _miss(x, state, answer, weight, wrong)
-    total = changed + np.exp(stays - top)
-    for j in range(p):
-        entries[j] = min(max(1.0 - wrong[j] / total, 0.0), 1.0)
-    return np.log(max(changed, 1e-300)) + top - stays, same / total
-
-
-@njit(cache=True, nogil=True)
-def _miss(x, state, answer, weight, wrong):
-    """Add the weight of a state to the cells in which its values differ from the answer's.
-
-    Returns the weight if there are none.
-    """
-    equal = True
-    for j in range(len(x)):
-        if x[state[j]] != x[answer[j]]:
-            wrong[j] += weight
-            equal = False
-    return weight if equal else 0.0
-
-
-@njit(cache=True, nogil=True)
-def _apart(state, permutation):
-    """Number of places at which they differ: two are one exchange."""
-    apart = 0
-    for j in range(len(state)):
-        apart += state[j] != permutation[j]
-    return apart

@@ -13,16 +13,15 @@ that most records share counts as the right one: a majority is never turned.
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from unpermute._progress import report
 from unpermute.records._cells import Cells
-from unpermute.records._likelihood import likelihood, neighbours, new_state, rebuild
 from unpermute.records._model import RecordModel, fit_model, place_cells
 from unpermute.records._prior import default_prior, log_prior
-from unpermute.records._record import Laws, Tables, new_space, read_record
+from unpermute.records._record import HOLE, WORTH, Laws, Work, Z, new_room, new_work, read_records
+from unpermute.records._search import exchanged
 
 __all__ = ["Sources", "repair_sources"]
 
@@ -139,22 +138,31 @@ class _State:
     missing: np.ndarray
     Z: np.ndarray
     worth: np.ndarray
-    tables: Tables
+    work: Work
+    room: np.ndarray | None
     laws: Laws
     z: np.ndarray
 
     def pool(self, order, around):
-        return _pooled(order, self.tables, self.laws, around)
+        """Sum log-likelihoods; writes those after every exchange a < b into `around`, else -inf."""
+        stays, after = exchanged(self.work, self.room, self.laws, order)
+        # Equal values may be exchanged: nothing changes.
+        after = np.where(after > -np.inf, after, stays[:, None, None])
+        around[:] = np.where(np.triu(np.ones(around.shape, dtype=bool), 1), after.sum(0), -np.inf)
+        return stays.sum()
 
 
 def _state(model, cells):
     placed = place_cells(model, cells)
     n, p = placed.codes.shape
     tables, laws = placed.tables(), model.laws()
-    missing, Z, worth = np.empty((n, p), dtype=bool), np.empty((n, p, p)), np.empty((n, p, p))
-    _read_all(tables, laws, missing, Z, worth)
-    own = placed.z[placed.codes, np.arange(p)]
-    return _State(placed.codes, missing, Z, worth, tables, laws, own)
+    work = new_work(n, p, laws)
+    read_records(tables, laws, 0, n, work)
+    missing, z = work.cells[:, HOLE] > 0, placed.z[placed.codes, np.arange(p)]
+    return _State(
+        placed.codes, missing, work.planes[:, Z], work.planes[:, WORTH], work, new_room(tables),
+        laws, z,
+    )  # fmt: skip
 
 
 def _most_typical(learn):
@@ -292,32 +300,3 @@ def _by_prediction(order, state):
 def _cheapest(price):
     """Value of every place, for prices of shape (record, value, place)."""
     return linear_sum_assignment(price.sum(axis=0).T)[1]
-
-
-@njit(cache=True, nogil=True)
-def _read_all(tables, laws, missing, Z, worth):
-    """Write z and worth of every value of every record in every column."""
-    space = new_space(Z.shape[1])
-    for r in range(len(Z)):
-        read_record(tables, laws, r, space)
-        missing[r], Z[r], worth[r] = space.missing, space.Z, space.worth
-
-
-@njit(cache=True, nogil=True)
-def _pooled(permutation, tables, laws, around):
-    """Summed log-likelihood; writes that after every exchange a < b into `around`, else -inf."""
-    p = len(permutation)
-    own, space, total = np.empty((p, p)), new_space(p), 0.0
-    for a in range(p):
-        for b in range(p):
-            around[a, b] = 0.0 if a < b else -np.inf
-    for r in range(len(tables.codes)):
-        record, joint = read_record(tables, laws, r, space)
-        state = new_state(record, joint, space.Q)
-        rebuild(permutation, record, joint, state)
-        total += likelihood(permutation, record, joint, state)
-        neighbours(permutation, record, joint, state, own)
-        for a in range(p):
-            for b in range(a + 1, p):
-                around[a, b] += own[a, b]
-    return total

@@ -14,12 +14,11 @@ the others are as they are.
 """
 
 import numpy as np
-from numba import njit
 from scipy.special import expit
 
-from unpermute.records._likelihood import likelihood, neighbours, new_state, rebuild
 from unpermute.records._prior import log_prior, moves_of
-from unpermute.records._record import new_space, read_record
+from unpermute.records._record import new_room
+from unpermute.records._search import exchanged, read_blocks
 
 __all__ = ["exchange_ratios", "temper_pairs", "tempered_odds"]
 
@@ -143,24 +142,10 @@ def _leave_out_damaged(ratios, permutations, odds):
 def exchange_ratios(model, placed):
     """Log-likelihood ratio of every exchange a < b in every record; NaN for equal values."""
     n, p = placed.codes.shape
-    ratios = np.full((n, p, p), np.nan)
-    _exchange_all(placed.tables(), model.laws(), ratios)
+    ratios = np.empty((n, p, p))
+    tables, laws = placed.tables(), model.laws()
+    room = new_room(tables)
+    for part, work in read_blocks(tables, laws):
+        stays, after = exchanged(work, room, laws, np.arange(p))
+        ratios[part] = np.where(after > -np.inf, after - stays[:, None, None], np.nan)
     return ratios
-
-
-@njit(cache=True, nogil=True)
-def _exchange_all(tables, laws, ratios):
-    n, p = tables.codes.shape
-    space, order = new_space(p), np.arange(p)
-    for r in range(n):
-        record, joint = read_record(tables, laws, r, space)
-        state = new_state(record, joint, space.Q)
-        rebuild(order, record, joint, state)
-        stays = likelihood(order, record, joint, state)
-        neighbours(order, record, joint, state, ratios[r])
-        for a in range(p):
-            for b in range(p):
-                if b <= a or record.x[a] == record.x[b]:
-                    ratios[r, a, b] = np.nan
-                else:
-                    ratios[r, a, b] -= stays
