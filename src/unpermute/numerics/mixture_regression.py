@@ -1,14 +1,15 @@
 r"""Which entries of a vector are in place, where few and noisy vectors tell what to expect.
 
 Every vector is regressed on directions :math:`u_1, …, u_k` that other vectors span, with a mixture
-for the entries that have moved and a prior for the coefficients:
+for the entries that have moved and a prior for the coefficients. Vectors that were shuffled
+together have one indicator per place: then :math:`y_i` is a row of all of them.
 
-.. math:: \max_{a, v, \pi} \; \sum_i \log\bigl(\pi\, t_3(y_i;\, u_i^\top a, v)
-          + (1 - \pi)\, f(y_i)\bigr) - \sum_j \frac{a_j^2}{2 \tau_j^2} + \log p(v),
+.. math:: \max_{A, \Sigma, \pi} \; \sum_i \log\bigl(\pi\, t_3(y_i;\, A^\top u_i, \Sigma)
+          + (1 - \pi)\, f(y_i)\bigr) - \sum_{jc} \frac{A_{jc}^2}{2 \tau_j^2} + \log p(\Sigma),
 
-where :math:`t_3` is Student's density with location and squared scale, f the density of the
-vector's values (a moved entry is a draw from them) and :math:`\tau_j^2` the mean square of the
-other vectors along :math:`u_j`. Every vector has its own noise v and share π of entries in place.
+where :math:`t_3` is Student's density with location and scatter, f the density of the rows (a moved
+one is a draw from them) and :math:`\tau_j^2` the mean square of the other vectors along
+:math:`u_j`. Every regression has its own noise Σ and share π of places in order.
 
 Choose it for tables: their columns have much variation of their own, so that no subspace of low
 rank is exact and no noise level common to all, but every direction helps a little. The prior lets
@@ -21,7 +22,7 @@ quarters, nine tenths of the entries had moved. The start with the most evidence
 approximation of the integral over a) wins.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +32,18 @@ from scipy.special import gammaln
 from unpermute.numerics.parallel import map_blocks
 from unpermute.numerics.result import warn_not_converged
 
-__all__ = ["MixtureFit", "directions_of", "fit_mixtures"]
+__all__ = [
+    "TAIL",
+    "MixtureFit",
+    "Regression",
+    "Solutions",
+    "directions_of",
+    "fit_mixtures",
+    "fit_regression",
+    "log_density_of_rows",
+    "log_tail",
+    "maximise",
+]
 
 _RATIOS = (0.0, 0.5, 0.75, 0.9)
 _TOLERANCE = 1e-6
@@ -49,11 +61,13 @@ _RANK_TOLERANCE = 1e-6
 _MAX_DIRECTIONS = 60
 # Longer vectors are first fitted on about so many of their entries.
 _SAMPLE = 2000
-# Bins of the histogram that is smoothed to a density.
-_BINS = 1024
+# Bins of the histogram that is smoothed to a density; steps in which one of rows is fitted.
+_BINS, _DENSITY_STEPS = 1024, 30
+# Share of the variance that is never explained: rounding.
+_FLOOR = 1e-10
 # Degrees of freedom of the entries in place: real tables have heavy tails, which a normal
 # density would take for entries that moved.
-_TAIL = 3.0
+TAIL = 3.0
 # A share of exactly 1 would leave the others without a logarithm.
 _ALL = 1.0 - 1e-9
 
@@ -142,13 +156,14 @@ def fit_mixtures(Y, directions, variances, *, n_jobs=None):
                 continue
             # In units of the vector, where a prior of length 1 has mean square 1.
             z, prior = (y - mean) / scale, variances * n_features
-            a, fit.share[j], fit.evidence[j], fit.damage[j], increase[j], weights = _fit(
-                z, _log_density(z), directions[observed], prior
-            )
-            fit.predicted[j] += scale * (directions @ a)
-            fit.weights[j, observed] = weights
+            problem = Regression(directions[observed], z[:, None], prior, _log_density(z))
+            found = fit_regression(problem)
+            fit.share[j], fit.evidence[j], increase[j] = found.share, found.evidence, found.increase
+            fit.damage[j] = found.objective - _nothing_moved(problem, found)
+            fit.predicted[j] += scale * (directions @ found.A[:, 0])
+            fit.weights[j, observed] = found.weights
             residuals = y - fit.predicted[j, observed]
-            fit.noise[j] = np.sqrt(np.average(residuals**2, weights=weights + 1e-300))
+            fit.noise[j] = np.sqrt(np.average(residuals**2, weights=found.weights + 1e-300))
 
     map_blocks(run, n, block=1, stage="weigh", n_jobs=n_jobs)
     if np.any(increase > _TOLERANCE):
@@ -159,6 +174,14 @@ def fit_mixtures(Y, directions, variances, *, n_jobs=None):
             "leave out directions that hardly matter",
         )
     return fit
+
+
+def _nothing_moved(problem, found):
+    """Best objective if nothing has moved: from least squares, and from what was found."""
+    A = np.stack([_least_squares(problem), found.A])
+    residuals = problem.rows - problem.U @ A
+    noise = np.mean(residuals**2, axis=1)[..., None] * np.eye(problem.rows.shape[1])
+    return maximise(problem, A, np.full(2, _ALL), noise, fixed_share=True).objective.max()
 
 
 def _log_density(y):
@@ -173,94 +196,178 @@ def _log_density(y):
     return np.log(np.interp(y, edges[:-1] + width / 2, density))
 
 
-def _fit(y, outside, U, prior):
-    """Coefficients, share, evidence, damage, last increase and weights of one vector."""
-    # A regular sample is as good as a random one: the order of the places means nothing here.
-    step = -(-len(y) // _SAMPLE)
-    sample = y[::step], outside[::step], np.ascontiguousarray(U[::step]), prior
-    starts = _starts(sample[0], sample[2], prior)
-    first = _maximise(*sample, *starts, max_iter=_SCREENING)
-    best = np.argsort(-first.evidence, kind="stable")[:_FINALISTS]
-    last = _maximise(*sample, first.a[best], first.share[best], first.noise[best])
-    winner = last.take([np.argmax(last.evidence)])
-    if step > 1:
-        winner = _maximise(y, outside, U, prior, winner.a, winner.share, winner.noise)
-    # Nothing has moved: from least squares, and from what was found.
-    a = np.vstack([starts[0][len(starts[0]) - len(_RATIOS)], winner.a[0]])
-    noise = np.mean((y - a @ U.T) ** 2, axis=1)
-    none = _maximise(y, outside, U, prior, a, np.full(2, _ALL), noise, fixed_share=True)
-    weights = _expectation(outside, y - winner.a @ U.T, winner.share, winner.noise)[1]
-    damage = winner.objective[0] - none.objective.max()
-    return winner.a[0], winner.share[0], winner.evidence[0], damage, winner.increase[0], weights[0]
+@dataclass(frozen=True)
+class Regression:
+    """Rows to be predicted, some of which have moved.
+
+    Attributes
+    ----------
+    U : ndarray of shape (n, k)
+        Directions, one row per place.
+    rows : ndarray of shape (n, q)
+        What stands there.
+    prior : ndarray of shape (k,)
+        Prior variances of the coefficients.
+    outside : ndarray of shape (n,)
+        Log density of every row if it came from anywhere.
+    """
+
+    U: np.ndarray
+    rows: np.ndarray
+    prior: np.ndarray
+    outside: np.ndarray
+
+    def every(self, step):
+        """Return every so many of the places.
+
+        As good as a random sample: the order of the places means nothing here.
+        """
+        parts = {name: np.ascontiguousarray(getattr(self, name)[::step])
+                 for name in ("U", "rows", "outside")}  # fmt: skip
+        return replace(self, **parts)
+
+    def expectation(self, A, covariance, share):
+        """Log-likelihood and probability to be in place of every row, and its squared distance.
+
+        Of one solution, or of several at once.
+        """
+        distance, log_det = _mahalanobis(self.rows - self.U @ A, covariance)
+        inside = np.log(share)[..., None] + _log_student(distance, log_det, self.rows.shape[1])
+        total = np.logaddexp(inside, np.log1p(-share)[..., None] + self.outside)
+        return total, np.exp(inside - total), distance
 
 
-def _starts(y, U, prior):
-    """Least squares in the first 1, 2, 4, … directions, stretched for several shuffled ratios."""
-    gram = U.T @ U + np.diag(1.0 / np.maximum(prior, 1e-12))
-    least = np.linalg.solve(gram, U.T @ y)
-    k = len(least)
-    ranks = np.unique(np.minimum(2 ** np.arange(8), k))
-    a = np.array(
-        [np.where(np.arange(k) < rank, least, 0.0) / (1 - q) for rank in ranks for q in _RATIOS]
-    )
-    variance = np.mean((a @ U.T) ** 2, axis=1)
-    a *= np.sqrt(np.minimum(1.0, _MAX_STRETCH / np.maximum(variance, 1e-300)))[:, None]
-    share = np.tile(1.0 - np.array(_RATIOS), len(ranks))
-    residuals = np.sort((y - a @ U.T) ** 2, axis=1)
-    middle = np.minimum((share * len(y) / 2).astype(int), len(y) - 1)
-    noise = np.maximum(2.2 * residuals[np.arange(len(a)), middle], 1e-4)
-    return a, np.minimum(share, 0.99), noise
+class Solutions(NamedTuple):
+    """Coefficients, shares, covariances and what they reached; one of each per start."""
 
-
-class _Solutions(NamedTuple):
-    """Coefficients, shares, squared scales, and what they reached; one row per start."""
-
-    a: np.ndarray
+    A: np.ndarray
     share: np.ndarray
-    noise: np.ndarray
+    covariance: np.ndarray
+    weights: np.ndarray
     objective: np.ndarray
     evidence: np.ndarray
     increase: np.ndarray
 
     def take(self, rows):
-        return _Solutions(*(values[rows] for values in self))
+        """Return some of them, or one without the axis of starts."""
+        return Solutions(*(values[rows] for values in self))
 
 
-def _maximise(
-    y, outside, U, prior, a, share, noise, *, max_iter=_MAX_ITER, fixed_share=False
+def fit_regression(problem):
+    """Return the solution with the most evidence, from many starts on a sample of the places."""
+    sample = problem.every(-(-len(problem.rows) // _SAMPLE))
+    first = maximise(sample, *_starts(sample), max_iter=_SCREENING)
+    best = first.take(np.argsort(-first.evidence, kind="stable")[:_FINALISTS])
+    last = maximise(sample, best.A, best.share, best.covariance)
+    winner = last.take([np.argmax(last.evidence)])
+    if len(sample.rows) < len(problem.rows):
+        winner = maximise(problem, winner.A, winner.share, winner.covariance)
+    return winner.take(0)
+
+
+def _starts(problem):
+    """Least squares in the first 1, 2, 4, … directions, stretched for several shuffled ratios."""
+    U, G = problem.U, problem.rows
+    least = _least_squares(problem)
+    k = len(least)
+    ranks = np.unique(np.minimum(2 ** np.arange(8), k))
+    first = [np.where(np.arange(k)[:, None] < rank, least, 0.0) for rank in ranks]
+    A = np.array([each / (1 - ratio) for each in first for ratio in _RATIOS])
+    variance = np.mean((U @ A) ** 2, axis=1, keepdims=True)
+    A *= np.sqrt(np.minimum(1.0, _MAX_STRETCH / np.maximum(variance, 1e-300)))
+    share = np.tile(1.0 - np.array(_RATIOS), len(ranks))
+    squares = np.sort((G - U @ A) ** 2, axis=1)
+    middle = np.minimum((share * len(G) / 2).astype(int), len(G) - 1)
+    noise = np.maximum(2.2 * squares[np.arange(len(A)), middle], 1e-4)
+    return A, np.minimum(share, 0.99), noise[..., None] * np.eye(G.shape[1])
+
+
+def _least_squares(problem):
+    gram = problem.U.T @ problem.U + np.diag(1.0 / np.maximum(problem.prior, 1e-12))
+    return np.linalg.solve(gram, problem.U.T @ problem.rows)
+
+
+def maximise(
+    problem, A, share, covariance, *, size=_PRIOR_SIZE, max_iter=_MAX_ITER, fixed_share=False
 ):  # fmt: skip
-    """Expectation-maximisation from several starts at once."""
-    objective = np.full(len(a), -np.inf)
+    """Expectation-maximisation from several starts at once.
+
+    `size` is the number of rows that the prior of the covariance is worth.
+    """
+    U, G, prior = problem.U, problem.rows, problem.prior
+    n, q = G.shape
+    objective = np.full(len(A), -np.inf)
     for _ in range(max_iter):
-        residuals = y - a @ U.T
-        likelihood, weights = _expectation(outside, residuals, share, noise)
-        previous, total = objective, weights.sum(axis=1)
-        penalty = (_PRIOR_SIZE / 2 + 1) * np.log(noise) + _PRIOR_SIZE * _PRIOR_NOISE / (2 * noise)
-        objective = likelihood - 0.5 * np.sum(a * a / prior, axis=1) - penalty
-        # Student's t as a normal whose precision differs from entry to entry.
-        weights *= (_TAIL + 1) / (_TAIL + residuals**2 / noise[:, None])
-        gram = np.stack([(U.T * row) @ U for row in weights])
-        hessian = gram / noise[:, None, None] + np.diag(1.0 / prior)
-        increase = (objective - previous) / len(y)
+        total, weights, distance = problem.expectation(A, covariance, share)
+        penalty = 0.5 * np.sum(A**2 / prior[:, None], axis=(1, 2)) + _penalty(covariance, size)
+        previous, objective = objective, total.sum(axis=1) - penalty
+        # Student's t as a normal whose precision differs from row to row.
+        precise = weights * (TAIL + q) / (TAIL + distance)
+        gram = np.stack([(U.T * row) @ U for row in precise])
+        increase = (objective - previous) / n
         if np.all(increase <= _TOLERANCE):
             break
-        a = np.linalg.solve(hessian, ((weights * y) @ U / noise[:, None])[..., None])[..., 0]
-        squares = np.sum(weights * (y - a @ U.T) ** 2, axis=1)
-        noise = (squares + _PRIOR_SIZE * _PRIOR_NOISE) / (total + _PRIOR_SIZE + 2)
-        share = share if fixed_share else (total + 1) / (len(y) + 2)
-    occam = 0.5 * (np.linalg.slogdet(hessian)[1] + np.sum(np.log(prior)))
-    return _Solutions(a, share, noise, objective, objective - occam - np.sum(outside), increase)
+        ridge = np.trace(covariance, axis1=1, axis2=2)[:, None, None] / q * np.diag(1.0 / prior)
+        A = np.linalg.solve(gram + ridge, U.T @ (precise[..., None] * G))
+        covariance = _covariance(G - U @ A, precise, weights.sum(axis=1), size)
+        share = share if fixed_share else (weights.sum(axis=1) + 1) / (n + 2)
+    evidence = objective - _occam(gram, covariance, prior) - np.sum(problem.outside)
+    return Solutions(A, share, covariance, weights, objective, evidence, increase)
 
 
-def _expectation(outside, residuals, share, noise):
-    """Log-likelihood of every start, and the probability of every entry to be in place."""
-    inside = np.log(share)[:, None] + _log_student(residuals, noise[:, None])
-    total = np.logaddexp(inside, np.log1p(-share)[:, None] + outside)
-    return total.sum(axis=1), np.exp(inside - total)
+def _covariance(residuals, weights, total, size):
+    """Weighted covariances of residuals, with their prior, of several solutions at once."""
+    moments = np.swapaxes(residuals * weights[..., None], 1, 2) @ residuals
+    n, q = residuals.shape[1:]
+    prior = (size * _PRIOR_NOISE + _FLOOR * n) * np.eye(q)
+    return (moments + prior) / (total + size + (q + 1 if size else 0))[:, None, None]
 
 
-def _log_student(x, variance):
-    """Log density of Student's t with few degrees of freedom, scaled."""
-    constant = gammaln((_TAIL + 1) / 2) - gammaln(_TAIL / 2) - 0.5 * np.log(np.pi * _TAIL)
-    tail = (_TAIL + 1) / 2 * np.log1p(x * x / (_TAIL * variance))
-    return constant - 0.5 * np.log(variance) - tail
+def _penalty(covariance, size):
+    """Minus log prior of covariances (inverse Wishart), up to a constant."""
+    q = covariance.shape[-1]
+    traces = np.trace(np.linalg.inv(covariance), axis1=1, axis2=2)
+    return 0.5 * ((size + q + 1) * np.linalg.slogdet(covariance)[1] + size * _PRIOR_NOISE * traces)
+
+
+def _occam(gram, covariance, prior):
+    """Laplace's correction: coefficients that must be exact are less likely to be met."""
+    total = np.zeros(len(gram))
+    for variance in np.diagonal(covariance, axis1=1, axis2=2).T:
+        hessian = gram / variance[:, None, None] + np.diag(1.0 / prior)
+        total += 0.5 * (np.linalg.slogdet(hessian)[1] + np.sum(np.log(prior)))
+    return total
+
+
+def log_density_of_rows(rows):
+    """Log density of rows, each as if it came from anywhere among them.
+
+    The covariance is fitted like that of the rows in place: with another one the mixture would find
+    a link where there is none.
+    """
+    n, q = rows.shape
+    centred = (rows - rows.mean(axis=0))[None]
+    weights, total = np.ones((1, n)), np.full(1, float(n))
+    for _ in range(_DENSITY_STEPS):
+        covariance = _covariance(centred, weights, total, 0.0)
+        distance, log_det = _mahalanobis(centred, covariance)
+        weights = (TAIL + q) / (TAIL + distance)
+    return _log_student(distance, log_det, q)[0]
+
+
+def log_tail(distance, size):
+    """Log density of Student's t in `size` dimensions at a squared distance, up to a constant."""
+    return -0.5 * (TAIL + size) * np.log1p(distance / TAIL)
+
+
+def _log_student(distance, log_det, q):
+    constant = gammaln((TAIL + q) / 2) - gammaln(TAIL / 2) - 0.5 * q * np.log(np.pi * TAIL)
+    return constant - 0.5 * log_det[..., None] + log_tail(distance, q)
+
+
+def _mahalanobis(residuals, covariance):
+    """Squared distances, and the log-determinants of the covariances."""
+    root = np.linalg.cholesky(covariance)
+    white = np.linalg.solve(root, np.swapaxes(residuals, -1, -2))
+    log_det = 2.0 * np.sum(np.log(np.diagonal(root, axis1=-2, axis2=-1)), axis=-1)
+    return np.sum(white**2, axis=-2), log_det
