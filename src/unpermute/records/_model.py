@@ -24,7 +24,7 @@ from unpermute.records._prior import (
 )
 from unpermute.records._record import Laws, Tables
 from unpermute.records._search import Found, Prior, new_found, search_records
-from unpermute.records._tempering import temper_pairs, tempered_odds
+from unpermute.records._tempering import Tempering, no_tempering, temper_pairs, tempered_odds
 from unpermute.records._text import prepare_texts
 from unpermute.records._values import N_FOLDS, ValueModel, fit_values
 
@@ -167,15 +167,15 @@ class Learned:
         The records as they were learned from: those that a permutation explains as repaired.
     found : Found
         What the search found in them.
-    factors : ndarray of shape (p, p)
-        λ of every pair of columns.
+    tempering : Tempering
+        How far every pair of columns is to be believed.
     """
 
     model: RecordModel
     placed: Placed
     repaired: Cells
     found: Found
-    factors: np.ndarray
+    tempering: Tempering
 
 
 def learn_model(cells, *, rank, seed, n_jobs):
@@ -188,7 +188,7 @@ def learn_model(cells, *, rank, seed, n_jobs):
     n, p = cells.shape
     identity = np.arange(p)
     used, prior, orders = np.ones(n, dtype=bool), default_prior(p), np.tile(identity, (n, 1))
-    factors: np.ndarray = np.ones((p, p))
+    tempering = no_tempering(p)
     coded = _Coded(cells, seed)
     for round_ in range(_ROUNDS):
         model, placed = coded.fit(used, prior, rank=rank, seed=seed)
@@ -198,8 +198,8 @@ def learn_model(cells, *, rank, seed, n_jobs):
             model, placed = coded.fit(used, prior, rank=rank, seed=seed)
             found = search_placed(model, placed, n_jobs=n_jobs)
         if round_ == 0:
-            factors = temper_pairs(model, placed, found, seed=seed)
-        probability = expit(tempered_odds(found, model.prior, factors))
+            tempering = temper_pairs(model, placed, found, seed=seed)
+        probability = expit(tempered_odds(found, model.prior, tempering))
         prior = update_prior(probability, found.permutations, n)
         whole = probability < 0.5
         explained = ~whole & (found.right > _EXPLAINED) & (found.gain > 0)
@@ -210,8 +210,8 @@ def learn_model(cells, *, rank, seed, n_jobs):
             break
         used, coded = whole | explained, coded.as_repaired(orders)
     model = replace(model, prior=prior)
-    factors = np.minimum(factors, temper_pairs(model, placed, found, seed=seed))
-    return Learned(model, placed, coded.repaired, found, factors)
+    tempering = tempering.and_also(temper_pairs(model, placed, found, seed=seed))
+    return Learned(model, placed, coded.repaired, found, tempering)
 
 
 def _twins(found, codes):
