@@ -547,7 +547,7 @@ def test_a_pair_that_looks_exchanged_too_often_is_left_open_where_it_is_close_or
     values = np.arange(65.0).reshape(13, 5)
     alike = np.where(np.arange(13)[:, None] < 7, values[0], values)
     for distance, records, open_ in (
-        (5.0, values, True), (40.0, values, False), (40.0, alike, True)
+        (5.0, values, True), (20.0, values, False), (20.0, alike, True), (40.0, alike, False)
     ):  # fmt: skip
         limits = limits_of(evidence, np.full((5, 5), distance), number_cells(records))
         assert (limits[0, 1] < 0) == open_

@@ -19,8 +19,8 @@ from unpermute.records._tempering import exchange_ratios
 __all__ = ["limits_of", "pair_distances", "swapped_pairs"]
 
 # Two columns are close if an exchange costs a typical record less than so many nats: records that
-# look exchanged by nature were found in such pairs only.
-_CLOSE = 15.0
+# look exchanged by nature were found in such pairs only; those of one fact up to the second.
+_CLOSE, _FAR = 15.0, 30.0
 # An excess is what exceeds the expected number by more than so many standard deviations; and the
 # share of it that counts as exchanged.
 _DEVIATIONS, _EXCHANGED = 2.0, 0.25
@@ -53,7 +53,7 @@ def limits_of(evidence, distances, cells):
     excess = counts - expected - _DEVIATIONS * np.sqrt(expected + 0.25)
     alike = _most_alike(cells.take(rows), first, second)
     one_fact = alike >= np.maximum(_ONE_FACT, _MOSTLY * counts)
-    crowded = (excess > 0) & ((distances < _CLOSE) | one_fact)
+    crowded = (excess > 0) & (distances < np.where(one_fact, _FAR, _CLOSE))
     limits = np.full((p, p), np.inf)
     limits[crowded] = np.log(expected + _EXCHANGED * excess[crowded])
     limits[crowded] -= np.log((1 - _EXCHANGED) * excess[crowded])
