@@ -155,15 +155,17 @@ STRANGE = {
     "no model": (lambda raw: _edited(raw, lambda c: c.update(model=3)), "its parts"),
     "an unknown part": (lambda raw: _edited(raw, lambda c: c["model"].update(part=1)), "damaged"),
     "a wrong type": (
-        lambda raw: _edited(raw, lambda c: c["model"]["fields"].update(factors="x")),
-        "KnownRecords.factors is of a wrong type",
+        lambda raw: _edited(raw, lambda c: c["model"]["fields"].update(tempering="x")),
+        "KnownRecords.tempering is of a wrong type",
     ),
     "an array of objects": (
         lambda raw: _edited(raw, replaced={"0.npy": _npy(np.array([_Bomb()]))}),
         "or is damaged",
     ),
     "an array of another size": (
-        lambda raw: _edited(raw, lambda c: c["model"]["fields"]["factors"].update(array=0)),
+        lambda raw: _edited(
+            raw, lambda c: c["model"]["fields"]["tempering"]["fields"]["full"].update(array=0)
+        ),
         "of one size",
     ),
     "a part that was edited": (

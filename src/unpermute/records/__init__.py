@@ -23,6 +23,7 @@ from unpermute.records._repair import KnownRecords, RecordRepairs, learn_records
 from unpermute.records._score import score_records
 from unpermute.records._smooth import Smooth, fit_smooth
 from unpermute.records._tails import shift_whole_tails
+from unpermute.records._tempering import Tempering
 from unpermute.records._text import TextModel
 from unpermute.records._values import ValueModel
 
@@ -57,5 +58,5 @@ __all__ = [
 # What a learned model consists of: the classes that a model in a file may hold.
 MODEL_PARTS = (
     KnownRecords, RecordModel, ValueModel, Smooth, TextModel, JointModel, Score, MovePrior, Cells,
-    Dependence, Bins,
+    Dependence, Bins, Tempering,
 )  # fmt: skip

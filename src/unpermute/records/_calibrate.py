@@ -19,7 +19,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
-from unpermute.records._crowds import limits_of, swapped_pairs
+from unpermute.records._crowds import swapped_pairs
 from unpermute.records._prior import moves_of
 
 __all__ = ["Calibration", "calibrate"]
@@ -97,10 +97,10 @@ class Calibration:
         return damaged, damaged * right
 
 
-def calibrate(evidence, trials, weights, distances):
+def calibrate(evidence, trials, weights, limits):
     """Learn from the evidence of the table's records and of its weighted trials.
 
-    `distances` are those of :func:`unpermute.records._crowds.pair_distances`.
+    `limits` are those of :func:`unpermute.records._crowds.limits_of`.
     """
     tried = trials.evidence
     followed, long = tried.followed, _is_long(tried)
@@ -108,9 +108,8 @@ def calibrate(evidence, trials, weights, distances):
     correction = _fit_correction(tried.clear[followed], long, trials.right[followed], weights)
     odds = evidence.odds[evidence.followed]
     return Calibration(
-        odds, _is_long(evidence), tried.odds[followed], long, weights, correction,
-        limits_of(evidence, distances),
-    )  # fmt: skip
+        odds, _is_long(evidence), tried.odds[followed], long, weights, correction, limits
+    )
 
 
 def _is_long(evidence):

@@ -4,8 +4,9 @@ Random damage exchanges every two columns about equally often. If one pair looks
 often, its records were either exchanged by one cause, or they are so by nature: a patient who went
 to the other kind of clinic, a firm that is named as its own partner. Both mirror the other records,
 so odds and trials cannot tell them apart. Columns that are far apart, as a name and a number,
-hardly ever look exchanged by nature; where the two are close, it stays open. With E records
-expected and X in excess, a share π of which counts as exchanged,
+hardly ever look exchanged by nature; where the two are close, it stays open. So it does where most
+of these records hold the same two values: a holiday that is no working day is one fact, however
+often it occurs. With E records expected and X in excess, a share π of which counts as exchanged,
 
 .. math:: P(\text{damaged}) \le \frac{E + πX}{E + X} .
 """
@@ -18,11 +19,13 @@ from unpermute.records._tempering import exchange_ratios
 __all__ = ["limits_of", "pair_distances", "swapped_pairs"]
 
 # Two columns are close if an exchange costs a typical record less than so many nats: records that
-# look exchanged by nature were found in such pairs only.
-_CLOSE = 15.0
+# look exchanged by nature were found in such pairs only; those of one fact up to the second.
+_CLOSE, _FAR = 15.0, 30.0
 # An excess is what exceeds the expected number by more than so many standard deviations; and the
 # share of it that counts as exchanged.
 _DEVIATIONS, _EXCHANGED = 2.0, 0.25
+# So many records with the same two values, and that share of all, may be one fact.
+_ONE_FACT, _MOSTLY = 4, 0.5
 # Records that are looked at, and numbers of records times pairs of columns: bounds the memory.
 _RECORDS, _RATIOS = 500, 20_000_000
 
@@ -38,20 +41,34 @@ def pair_distances(model, placed):
     return distances.reshape(p, p)
 
 
-def limits_of(evidence, distances):
+def limits_of(evidence, distances, cells):
     """Return the largest log-odds of damage for a swap of every two columns a < b."""
     p = len(distances)
     rows, first, second = swapped_pairs(evidence)
     odd = evidence.odds[rows] > 0
+    rows, first, second = rows[odd], first[odd], second[odd]
     counts = np.zeros((p, p))
-    np.add.at(counts, (first[odd], second[odd]), 1.0)
+    np.add.at(counts, (first, second), 1.0)
     expected = counts.sum() / (p * (p - 1) / 2)
     excess = counts - expected - _DEVIATIONS * np.sqrt(expected + 0.25)
-    crowded = (excess > 0) & (distances < _CLOSE)
+    alike = _most_alike(cells.take(rows), first, second)
+    one_fact = alike >= np.maximum(_ONE_FACT, _MOSTLY * counts)
+    crowded = (excess > 0) & (distances < np.where(one_fact, _FAR, _CLOSE))
     limits = np.full((p, p), np.inf)
     limits[crowded] = np.log(expected + _EXCHANGED * excess[crowded])
     limits[crowded] -= np.log((1 - _EXCHANGED) * excess[crowded])
     return limits
+
+
+def _most_alike(cells, first, second):
+    """How many of the records that would swap two columns hold the same two values there."""
+    p = cells.shape[1]
+    alike, each = np.zeros((p, p)), np.arange(len(first))
+    words = cells.vocabulary()[1]
+    keys = np.stack([first, second, words[each, first], words[each, second]], axis=1)
+    keys, counts = np.unique(keys, axis=0, return_counts=True)
+    np.maximum.at(alike, (keys[:, 0], keys[:, 1]), counts)
+    return alike
 
 
 def swapped_pairs(evidence):

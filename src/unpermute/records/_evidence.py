@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 
 from unpermute.records._decoys import margins
 from unpermute.records._model import RecordModel, search_placed
-from unpermute.records._tempering import tempered_odds
+from unpermute.records._tempering import Tempering, tempered_odds
 
 __all__ = ["Evidence", "Judge"]
 
@@ -40,10 +40,10 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Judge:
-    """What proposals are scored with: the model, and λ of every pair of columns."""
+    """What proposals are scored with: the model, and how far pairs are believed."""
 
     model: RecordModel
-    factors: np.ndarray
+    tempering: Tempering
     seed: int
     n_jobs: int | None
 
@@ -54,7 +54,7 @@ class Judge:
         """
         if found is None:
             found = search_placed(self.model, placed, n_jobs=self.n_jobs)
-        odds = tempered_odds(found, self.model.prior, self.factors)
+        odds = tempered_odds(found, self.model.prior, self.tempering)
         followed = (found.gain > 0) & (odds > _LEAST_ODDS)
         rows = np.flatnonzero(followed)
         margin = np.full(len(odds), -np.inf)

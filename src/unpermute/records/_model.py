@@ -14,10 +14,16 @@ from unpermute.numerics.parallel import map_blocks
 from unpermute.records._cells import Cells
 from unpermute.records._dependence import Dependence, fit_dependence
 from unpermute.records._joint import JointModel, fit_joint
-from unpermute.records._prior import MovePrior, default_prior, log_prior, update_prior
+from unpermute.records._prior import (
+    MovePrior,
+    default_prior,
+    log_prior,
+    moves_of,
+    update_prior,
+)
 from unpermute.records._record import Laws, Tables
 from unpermute.records._search import Found, Prior, new_found, search_records
-from unpermute.records._tempering import temper_pairs, tempered_odds
+from unpermute.records._tempering import Tempering, no_tempering, temper_pairs, tempered_odds
 from unpermute.records._text import prepare_texts
 from unpermute.records._values import N_FOLDS, ValueModel, fit_values
 
@@ -160,15 +166,15 @@ class Learned:
         The records as they were learned from: those that a permutation explains as repaired.
     found : Found
         What the search found in them.
-    factors : ndarray of shape (p, p)
-        λ of every pair of columns.
+    tempering : Tempering
+        How far every pair of columns is to be believed.
     """
 
     model: RecordModel
     placed: Placed
     repaired: Cells
     found: Found
-    factors: np.ndarray
+    tempering: Tempering
 
 
 def learn_model(cells, *, rank, seed, n_jobs):
@@ -181,14 +187,18 @@ def learn_model(cells, *, rank, seed, n_jobs):
     n, p = cells.shape
     identity = np.arange(p)
     used, prior, orders = np.ones(n, dtype=bool), default_prior(p), np.tile(identity, (n, 1))
-    factors: np.ndarray = np.ones((p, p))
+    tempering = no_tempering(p)
     coded = _Coded(cells, seed)
     for round_ in range(_ROUNDS):
         model, placed = coded.fit(used, prior, rank=rank, seed=seed)
         found = search_placed(model, placed, n_jobs=n_jobs)
+        if round_ == 0 and len(twins := _twins(found, coded.codes)):
+            used[twins] = False
+            model, placed = coded.fit(used, prior, rank=rank, seed=seed)
+            found = search_placed(model, placed, n_jobs=n_jobs)
         if round_ == 0:
-            factors = temper_pairs(model, placed, found, seed=seed)
-        probability = expit(tempered_odds(found, model.prior, factors))
+            tempering = temper_pairs(model, placed, found, seed=seed)
+        probability = expit(tempered_odds(found, model.prior, tempering))
         prior = update_prior(probability, found.permutations, n)
         whole = probability < 0.5
         explained = ~whole & (found.right > _EXPLAINED) & (found.gain > 0)
@@ -199,8 +209,24 @@ def learn_model(cells, *, rank, seed, n_jobs):
             break
         used, coded = whole | explained, coded.as_repaired(orders)
     model = replace(model, prior=prior)
-    factors = np.minimum(factors, temper_pairs(model, placed, found, seed=seed))
-    return Learned(model, placed, coded.repaired, found, factors)
+    tempering = tempering.and_also(temper_pairs(model, placed, found, seed=seed))
+    return Learned(model, placed, coded.repaired, found, tempering)
+
+
+def _twins(found, codes):
+    """Records that would exchange the same two values as one other, values seen nowhere else there.
+
+    Each would be the only witness that the other is whole.
+    """
+    rows = np.flatnonzero((found.odds > 0) & (moves_of(found.permutations)[0] == 2))
+    moved = found.permutations[rows] != np.arange(codes.shape[1])
+    places = np.nonzero(moved)[1].reshape(-1, 2)
+    words = np.take_along_axis(codes[rows], places, axis=1)
+    keys = np.hstack([places, words])
+    _, group, sizes = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+    twins = np.flatnonzero(sizes[group.ravel()] == 2)
+    alone = [np.all(np.sum(codes[:, places[k]] == words[k], axis=0) == 2) for k in twins]
+    return rows[twins[np.array(alone, dtype=bool)]]
 
 
 def fit_model(cells, used, prior, *, rank, seed):

@@ -13,7 +13,7 @@ from scipy.special import expit
 from unpermute.records._calibrate import calibrate
 from unpermute.records._causes import ANOTHER_ORDER, name_causes
 from unpermute.records._cells import Cells, number_cells
-from unpermute.records._crowds import pair_distances
+from unpermute.records._crowds import limits_of, pair_distances
 from unpermute.records._evidence import Judge
 from unpermute.records._exchanges import (
     add_questions,
@@ -31,6 +31,7 @@ from unpermute.records._model import (
 )
 from unpermute.records._screen import fit_screen
 from unpermute.records._sources import repair_sources
+from unpermute.records._tempering import Tempering, no_tempering
 from unpermute.records._trials import Trials, choose_records, run_trials, weigh
 
 __all__ = ["KnownRecords", "RecordRepairs", "learn_records", "repair_records"]
@@ -61,7 +62,7 @@ class KnownRecords:
     ----------
     model : RecordModel
         Value models, joint distribution, and how records are damaged.
-    factors : ndarray of shape (p, p)
+    tempering : Tempering
         How much of the evidence for an exchange of two columns to believe.
     cells : Cells
         Some records that look whole, for trials.
@@ -71,7 +72,7 @@ class KnownRecords:
     """
 
     model: RecordModel
-    factors: np.ndarray
+    tempering: Tempering
     cells: Cells
     own: np.ndarray
     own_links: np.ndarray
@@ -221,7 +222,8 @@ def _repair_each(cells, reference, known, max_moves, min_confidence, options):
     tried = _trial_records(known)
     trials = run_trials(judge, tried, seed=seed)
     weights = weigh(trials, evidence)
-    calibration = calibrate(evidence, trials, weights, pair_distances(judge.model, tried))
+    limits = limits_of(evidence, pair_distances(judge.model, tried), cells.take(rows))
+    calibration = calibrate(evidence, trials, weights, limits)
     if len(rows) < cells.shape[0]:
         screen = _screen(judge, known, cells, rows, evidence, trials, calibration)
         evidence = weigh_all(judge, cells, rows, evidence, screen)
@@ -234,14 +236,14 @@ def learn_records(cells, *, rank=None, seed=0, n_jobs=None):
     rows = _sample(cells, seed)
     some = cells if len(rows) == cells.shape[0] else cells.take(rows)
     learned = learn_model(some, rank=rank, seed=seed, n_jobs=n_jobs)
-    placed, factors = learned.placed, learned.factors
-    judge = Judge(learned.model, factors, seed, n_jobs)
+    placed, tempering = learned.placed, learned.tempering
+    judge = Judge(learned.model, tempering, seed, n_jobs)
     whole = placed.codes[learned.found.odds < 0]
     evidence = judge.weigh(placed, learned.found, pool=whole)
     chosen = choose_records(placed, evidence.odds, seed)
     kept = placed.take(chosen)
     known = KnownRecords(
-        learned.model, factors, learned.repaired.take(chosen), kept.own, kept.own_links,
+        learned.model, tempering, learned.repaired.take(chosen), kept.own, kept.own_links,
         kept.version,
     )  # fmt: skip
     return known, (judge, rows, evidence)
@@ -252,7 +254,7 @@ def _meet(known, cells, seed, n_jobs):
     rows = _sample(cells, seed)
     placed = place_cells(known.model, cells.take(rows))
     model = adapt_prior(known.model, placed, n_jobs=n_jobs)
-    judge = Judge(model, known.factors, seed, n_jobs)
+    judge = Judge(model, known.tempering, seed, n_jobs)
     evidence = judge.weigh(placed, pool=placed.codes)
     return replace(known, model=model), (judge, rows, evidence)
 
@@ -275,7 +277,7 @@ def _repair_groups(cells, groups, known, max_moves, min_confidence, options):
     orders = np.where(sure[:, None], found.alternative, np.arange(cells.shape[1]))
     cause = np.where(status != "clean", ANOTHER_ORDER, "").astype(object)
     kept = known or KnownRecords(
-        found.model, np.ones((cells.shape[1],) * 2), cells.take(slice(0)), np.zeros((0, 0)),
+        found.model, no_tempering(cells.shape[1]), cells.take(slice(0)), np.zeros((0, 0)),
         np.zeros((0, 0)), np.zeros(0, dtype=int),
     )  # fmt: skip
     confidence = np.where(status == "clean", 1 - damaged, confidence)

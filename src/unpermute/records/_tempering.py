@@ -10,8 +10,11 @@ For every pair, the λ ≤ 1 is chosen that maximises
 with a prior over λ that all pairs share, and cautiously: the lower quartile of its posterior. The
 evidence of a pair that looks odd again and again is thereby disbelieved. It is believed in full
 where the odd records mirror the others, as truly exchanged ones do: they are as likely exchanged as
-the others are as they are.
+the others are as they are. Where most odd records do not, single ones may: a record whose s is what
+most others have with the opposite sign is believed in full, whatever λ the weaker ones deserve.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit
@@ -20,7 +23,7 @@ from unpermute.records._prior import log_prior, moves_of
 from unpermute.records._record import new_room
 from unpermute.records._search import exchanged, read_blocks
 
-__all__ = ["exchange_ratios", "temper_pairs", "tempered_odds"]
+__all__ = ["Tempering", "exchange_ratios", "no_tempering", "temper_pairs", "tempered_odds"]
 
 _FACTORS = np.array([1.0, 0.8, 0.65, 0.5, 0.4, 0.3, 0.2, 0.12, 0.06])
 # Pairs of columns that are assumed beside the table's own, by λ.
@@ -39,6 +42,8 @@ _TELLING, _FEW_ODD = 1.0, 0.03
 # Columns that hold much the same mirror each other in any case: so many records may be odd for each
 # that is not, and the median of the others must be at least this.
 _MOST_ODD, _LEAST_TYPICAL = 0.3, 2.0
+# Records that tell what an exchange of two columns usually costs.
+_ENOUGH = 50
 # Posterior quantile of λ that is used.
 _QUANTILE = 0.25
 # Records with log-odds of damage above this tell only about the pair they would exchange.
@@ -47,8 +52,39 @@ _EM_STEPS, _OF_MANY = 10, 0.75
 _LOWEST = -1e6
 
 
+@dataclass(frozen=True)
+class Tempering:
+    """How much of the evidence for an exchange of two columns to believe.
+
+    Attributes
+    ----------
+    factors : ndarray of shape (p, p)
+        λ of every pair of columns, symmetric, 1 on the diagonal.
+    full : ndarray of shape (p, p)
+        Ratios from which on the evidence counts in full.
+    """
+
+    factors: np.ndarray
+    full: np.ndarray
+
+    def of_swaps(self, first, second, ratios):
+        """Return the share to believe of these ratios for an exchange of these columns."""
+        factor = self.factors[first, second]
+        reached = np.clip(2.0 * ratios / self.full[first, second] - 1.0, 0.0, 1.0)
+        return factor + (1.0 - factor) * reached
+
+    def and_also(self, other):
+        """Return the more cautious of two."""
+        return Tempering(np.minimum(self.factors, other.factors), np.maximum(self.full, other.full))
+
+
+def no_tempering(p):
+    """Everything is believed."""
+    return Tempering(np.ones((p, p)), np.ones((p, p)))
+
+
 def temper_pairs(model, placed, found, *, seed):
-    """Return λ of every pair of columns, symmetric, 1 on the diagonal."""
+    """Return how far every pair of columns is to be believed."""
     n, p = placed.codes.shape
     rows = np.sort(np.random.default_rng(seed).permutation(n)[:_RECORDS])
     a, b = np.triu_indices(p, 1)
@@ -67,12 +103,13 @@ def temper_pairs(model, placed, found, *, seed):
     below = np.cumsum(posterior[::-1], axis=0)
     chosen = _FACTORS[::-1][np.argmax(below >= _QUANTILE, axis=0)]
     chosen[_mirrored(ratios)] = 1.0
-    factors = np.ones((p, p))
+    factors, full = np.ones((p, p)), np.full((p, p), np.inf)
     factors[a, b] = factors[b, a] = chosen
-    return factors
+    full[a, b] = full[b, a] = _usual_ratios(ratios)
+    return Tempering(factors, full)
 
 
-def tempered_odds(found, prior, factors):
+def tempered_odds(found, prior, tempering):
     """Log-odds of damage, of which λ of the exchanged pairs counts, the prior in full.
 
     A swap has the λ of its pair, a longer move the upper quartile of those it consists of.
@@ -88,12 +125,13 @@ def tempered_odds(found, prior, factors):
     swaps = np.flatnonzero(n_moved == 2)
     first, last = np.argmax(moved[swaps], axis=1), p - 1 - np.argmax(moved[swaps, ::-1], axis=1)
     base[swaps] += prior.pairs[first, last]
-    trust = np.where(moved, factors[places, found.permutations], np.nan)
-    # Of many moved cells most evidence comes from columns that are told apart well.
-    factor, many = np.nanmin(trust, axis=1, initial=1.0), np.flatnonzero(n_moved > 2)
-    factor[many] = np.nanquantile(trust[many], _OF_MANY, axis=1)
     # Records of equal values have no change to weigh.
     gain = np.maximum(found.gain, _LOWEST)
+    factor, many = np.ones(len(gain)), np.flatnonzero(n_moved > 2)
+    factor[swaps] = tempering.of_swaps(first, last, gain[swaps] - base[swaps])
+    # Of many moved cells most evidence comes from columns that are told apart well.
+    trust = np.where(moved, tempering.factors[places, found.permutations], np.nan)
+    factor[many] = np.nanquantile(trust[many], _OF_MANY, axis=1)
     return factor * (gain - base) + base + np.maximum(found.odds - gain, 0.0)
 
 
@@ -109,6 +147,19 @@ def _mirrored(ratios):
         clear = 0 < np.sum(telling > 0) <= _FEW_ODD * len(column)
         mirrored[k] = _alike(column) or (clear and _alike(telling))
     return mirrored
+
+
+def _usual_ratios(ratios):
+    """What most records lose by an exchange of every pair; infinite where odd ones are many."""
+    usual = np.full(ratios.shape[1], np.inf)
+    for k, column in enumerate(ratios.T):
+        lost = -column[column < 0]
+        if len(lost) < _ENOUGH or np.median(lost) < _LEAST_TYPICAL:
+            continue
+        limit = np.quantile(lost, _MIRRORED_RANK)
+        if np.sum(column >= limit) <= _MOST_ODD * np.sum(lost >= limit):
+            usual[k] = max(limit, _TELLING)
+    return usual
 
 
 def _alike(ratios):

@@ -79,9 +79,14 @@ class ValueModel:
         One occurrence is left out, as it is of the column's own cells: a value that occurs once may
         belong to a damaged record, and two records with the same values would convict each other.
         """
-        counts = np.maximum(self.occurrences(words) - 1, 0.0)
-        base = self._log_base(words, prepared, -1) + self._log_class(words.classes, 0)
-        return self._combined(counts, np.zeros(1), base, words, style_names)
+        counts, base = self.occurrences(words), self._log_base(words, prepared, -1)
+        once = np.flatnonzero((counts == 1) & (words.classes == _TEXT_CLASS))
+        if len(once):
+            # One of the models was learned without it.
+            without = [self._log_base(words, prepared, k)[once] for k in range(N_FOLDS)]
+            base[once] = np.min(without, axis=0)
+        base += self._log_class(words.classes, 0)
+        return self._combined(np.maximum(counts - 1, 0.0), np.zeros(1), base, words, style_names)
 
     def log_own(self, words, prepared, style_names, codes, used, fold):
         """Return the log-probability of the column's own cells, each left out where `used`.

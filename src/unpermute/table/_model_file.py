@@ -24,7 +24,7 @@ from unpermute.records import MODEL_PARTS, KnownRecords, Score, score_records
 
 __all__ = ["digest", "read_model", "write_model"]
 
-_FORMAT, _VERSION = "unpermute model", 3
+_FORMAT, _VERSION = "unpermute model", 4
 _TREE, _DIGEST = "model.json", "sha256"
 # No table gives a model of this size, but a few bytes of zip may claim to.
 _MOST_BYTES = 2**31
@@ -205,7 +205,8 @@ def _check_sizes(p, known):
         and all(score is None or isinstance(score, Score) for score in joint.scores)
         and joint.location.shape == joint.variances.shape == (versions, p)
         and joint.precision.shape == (versions, p, p)
-        and known.factors.shape == prior.pairs.shape == (p, p)
+        and all(part.shape == (p, p) for part in vars(known.tempering).values())
+        and prior.pairs.shape == (p, p)
         and prior.moved.shape == (p + 1,)
         and all(part.shape == (n, p) for part in (cells.values, cells.classes, cells.styles))
         and cells.texts.shape == (n, p)

@@ -288,13 +288,6 @@ def _summary(frame, found, options, *, by_row):
     changes, n_vectors = found.proposals.accepted(), len(found.status)
     what = "record" if by_row else "column"
     structure, judged = found.structure, not by_row or found.model is not None
-    settings = {
-        name: value
-        for name, value in options.items()
-        if name not in ("reference", "model", "n_jobs")
-    }
-    for name in ("reference", "model"):
-        settings[name] = None if options[name] is None else "given"
     return {
         "sentence": _sentence(what, found, n_repaired, n_uncertain)
         if judged
@@ -323,8 +316,16 @@ def _summary(frame, found, options, *, by_row):
         "questions": list(found.questions),
         "trials": dict(found.trials),
         "notes": list(found.notes),
-        "settings": settings,
+        "settings": _settings(options),
     }
+
+
+def _settings(options):
+    """Options that the answer depends on; of tables and models only whether they were given."""
+    settings = {name: value for name, value in options.items() if name != "n_jobs"}
+    for name in ("reference", "model"):
+        settings[name] = None if options[name] is None else "given"
+    return settings
 
 
 def _sentence(what, found, n_repaired, n_uncertain):
