@@ -17,7 +17,7 @@ from unpermute.records._evidence import Judge
 from unpermute.records._exchanges import without_pairs
 from unpermute.records._large import unsearched
 from unpermute.records._model import place_cells
-from unpermute.records._repair import RecordRepairs, decide
+from unpermute.records._repair import decide
 
 __all__ = ["judge_records", "leave_tails"]
 
@@ -55,9 +55,7 @@ def judge_records(known, cells, *, max_moves=None, min_confidence=0.95, n_jobs=N
         cells, evidence, rule.calibration, max_moves, min_confidence, rule.gaps, rule.undecided
     )
     found = without_pairs(found, rule.closed)
-    return replace(
-        found, known=known, recoverability=rule.recoverability, trials=dict(rule.trials)
-    )
+    return replace(found, known=known, recoverability=rule.recoverability, trials=dict(rule.trials))
 
 
 def leave_tails(found, judged, n_columns):
@@ -124,14 +122,14 @@ def _as_learned(cells, pool):
     texts = dict.fromkeys(cells.text_list[k] for k in np.unique(cells.texts[cells.texts >= 0]))
     texts |= dict.fromkeys(pool.text_list[k] for k in np.unique(pool.texts[pool.texts >= 0]))
     place = {text: k for k, text in enumerate(texts)}
-    both = [
-        np.concatenate([getattr(cells, name), getattr(pool, name)]) for name in ("values", "classes")
-    ]
     return Cells(
-        *both, np.concatenate([of_style[cells.styles], pool.styles]),
-        np.concatenate([_renumbered(each, place) for each in (cells, pool)]), list(texts),
+        np.concatenate([cells.values, pool.values]),
+        np.concatenate([cells.classes, pool.classes]),
+        np.concatenate([of_style[cells.styles], pool.styles]),
+        np.concatenate([_renumbered(each, place) for each in (cells, pool)]),
+        list(texts),
         list(styles),
-    )  # fmt: skip
+    )
 
 
 def _renumbered(cells, place):
