@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numba import njit
 
-from unpermute.records._cells import DATE
+from unpermute.records._cells import DATE, Vocabulary
 from unpermute.records._text import prepare_texts
 
 __all__ = ["Screen", "fit_screen"]
@@ -86,9 +86,9 @@ def _oddness(model, cells, usual=None):
     odd, z = np.full(n, -np.inf), np.zeros((n, p))
     medians = np.empty(p) if usual is None else usual
     for j, column in enumerate(model.values):
-        words, codes = cells.columns([j]).vocabulary()
+        words, codes = _words(cells, j)
         prepared = prepare_texts(words.text_list) if words.text_list else None
-        log_p = column.log_probability(words, prepared, cells.style_names)[codes[:, 0]]
+        log_p = column.log_probability(words, prepared, cells.style_names)[codes]
         if usual is None:
             medians[j] = np.median(log_p)
         odd = np.maximum(odd, medians[j] - log_p)
@@ -96,8 +96,19 @@ def _oddness(model, cells, usual=None):
             numeric = words.kinds <= DATE
             scores = np.full(len(words), joint.location[-1, j])
             scores[numeric] = joint.scores[j](words.values[numeric])
-            z[:, j] = scores[codes[:, 0]] - joint.location[-1, j]
+            z[:, j] = scores[codes] - joint.location[-1, j]
     return odd, _squared_distances(z, joint.precision[-1]), medians
+
+
+def _words(cells, j):
+    """Return the distinct cells of a column and where they stand; of numbers, simply all cells."""
+    column = cells.columns([j])
+    if np.any(column.texts >= 0):
+        words, codes = column.vocabulary()
+        return words, codes[:, 0]
+    parts = column.values, column.classes, column.styles, column.texts
+    values, classes, styles, texts = (part[:, 0] for part in parts)
+    return Vocabulary(values, classes, styles, texts, []), slice(None)
 
 
 @njit(cache=True, nogil=True)
