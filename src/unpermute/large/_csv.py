@@ -50,7 +50,7 @@ class CsvFiles(TableFiles):
                 f"encoding {style.encoding!r}: tables larger than memory are read in utf-8; convert"
                 " the files first, for instance with iconv."
             )
-        self._paths, self._names, self.notes, self.pieces = paths, names, [], []
+        self.paths, self.names, self.notes, self.pieces = paths, names, [], []
         self._marks: Any = None
         self.columns: list[str] = []
         self._begins: dict[str, int] = {}
@@ -97,7 +97,7 @@ class CsvFiles(TableFiles):
     def identity(self):
         """Return names, sizes and times of the files, and how they are read."""
         style = {key: str(value) for key, value in vars(self._style).items()}
-        return {"files": file_states(self._paths, self._names), "style": style}
+        return {"files": file_states(self.paths, self.names), "style": style}
 
     def begin(self, path: str) -> int:
         """Return where the first record of a file begins: what stands before is not judged."""
@@ -131,7 +131,7 @@ class CsvFiles(TableFiles):
         if head.columns != self.columns:
             other = sorted(set(head.columns) ^ set(self.columns))
             what = f"{other[0]!r} is in one of them only" if other else "their order differs"
-            raise TableError(f"{path} has other columns than {self._paths[0]}: {what}.")
+            raise TableError(f"{path} has other columns than {self.paths[0]}: {what}.")
         begin = self._begins[path] = head.header[1]
         first = self.n_records
         row, line = 0, 1 + _n_lines(raw[:begin])

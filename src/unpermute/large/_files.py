@@ -80,7 +80,9 @@ class TableFiles(ABC):
     Attributes
     ----------
     format : str
-        "parquet" or "csv".
+        "parquet", "csv", or "frame" for what is held in memory.
+    paths, names : list of str
+        The files, and what they are called in an output folder.
     columns : list of str
         Names of the columns.
     pieces : list of Piece
@@ -90,6 +92,8 @@ class TableFiles(ABC):
     """
 
     format: str
+    paths: list[str]
+    names: list[str]
     columns: list[str]
     pieces: list[Piece]
     notes: list[str]

@@ -29,7 +29,8 @@ class FrameFiles(TableFiles):
     _held: Any = None
 
     def __init__(self, columns: list[str], sizes: list[int], name: str):
-        self.columns, self.notes, self._name = columns, [], name
+        self.columns, self._name = columns, name
+        self.notes, self.paths, self.names = [], [], []
         firsts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).tolist()
         parts = [f"part-{k:05d}.parquet" for k in range(len(sizes))]
         self.pieces = [

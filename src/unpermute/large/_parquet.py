@@ -14,6 +14,8 @@ __all__ = ["ParquetFiles"]
 # Row groups are put together up to so many records: a piece is read, judged and written by one
 # worker, and done again as a whole if that dies.
 _PIECE_RECORDS = 1_000_000
+# Records of a row group that is written.
+_GROUP_RECORDS = 100_000
 
 
 class ParquetFiles(TableFiles):
@@ -30,7 +32,7 @@ class ParquetFiles(TableFiles):
     _schema: Any = None
 
     def __init__(self, paths: list[str], names: list[str]):
-        self._paths, self._names, self.notes, self.pieces = paths, names, [], []
+        self.paths, self.names, self.notes, self.pieces = paths, names, [], []
         self.columns: list[str] = []
         first = 0
         for path, name in zip(paths, names, strict=True):
@@ -77,31 +79,20 @@ class ParquetFiles(TableFiles):
     ) -> Iterator[Block]:
         """Judge a piece batch by batch; the repaired piece has the schema of the file."""
         import pyarrow
-        import pyarrow.parquet
 
         row, groups = piece.row, range(piece.begin, piece.end)
-        with _open(piece.file) as file:
-            schema = file.schema_arrow
-            writer = None
-            if sink is not None:
-                codec = file.metadata.row_group(piece.begin).column(0).compression.lower()
-                writer = pyarrow.parquet.ParquetWriter(
-                    sink, schema, compression="none" if codec == "uncompressed" else codec
-                )
+        with _open(piece.file) as file, _Writer(sink, file) as writer:
             # Threads of Arrow would compete with those that work on other pieces.
             for batch in file.iter_batches(block_size, row_groups=groups, use_threads=False):
                 result = judge(pyarrow.Table.from_batches([batch]))
-                if writer is not None:
-                    writer.write_table(result.frame.cast(schema))
+                writer.add(result.frame)
                 rows = np.arange(row, row + len(batch))
                 yield Block(rows, result, _listed(result.proposals, row))
                 row += len(batch)
-            if writer is not None:
-                writer.close()
 
     def identity(self):
         """Return names, sizes and times of the files."""
-        return {"files": file_states(self._paths, self._names)}
+        return {"files": file_states(self.paths, self.names)}
 
     def _check_schema(self, schema, path):
         """Take the schema of the first file; the others must have the same."""
@@ -114,13 +105,46 @@ class ParquetFiles(TableFiles):
         if self._schema.names != schema.names:
             other = sorted(set(schema.names) ^ set(self._schema.names))
             what = f"{other[0]!r} is in one of them only" if other else "their order differs"
-            raise TableError(f"{path} has other columns than {self._paths[0]}: {what}.")
+            raise TableError(f"{path} has other columns than {self.paths[0]}: {what}.")
         for mine, expected in zip(schema, self._schema, strict=True):
             if mine.type != expected.type:
                 raise TableError(
                     f"{path}: column {mine.name!r} holds {mine.type}, but {expected.type} in"
-                    f" {self._paths[0]}."
+                    f" {self.paths[0]}."
                 )
+
+
+class _Writer:
+    """Writes tables as one Parquet file, whose row groups do not depend on their sizes."""
+
+    def __init__(self, sink, like):
+        self._writer: Any = None
+        self._waiting: list[Any] = []
+        if sink is not None:
+            parquet, self._schema = import_optional("pyarrow.parquet"), like.schema_arrow
+            codec = _codec(like.metadata)
+            self._writer = parquet.ParquetWriter(sink, self._schema, compression=codec)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if self._writer is not None:
+            if kind is None:
+                self._write(least=1)
+            self._writer.close()
+
+    def add(self, table):
+        """Add records."""
+        if self._writer is not None:
+            self._waiting.append(table.cast(self._schema))
+            self._write(least=_GROUP_RECORDS)
+
+    def _write(self, least):
+        while sum(map(len, self._waiting)) >= least:
+            together = import_optional("pyarrow").concat_tables(self._waiting)
+            self._writer.write_table(together[:_GROUP_RECORDS], row_group_size=_GROUP_RECORDS)
+            self._waiting = [together[_GROUP_RECORDS:]]
 
 
 def _open(path):
@@ -131,6 +155,14 @@ def _open(path):
         raise TableError(f"{path} is not a complete Parquet file: {error}.") from None
 
 
+def _codec(metadata):
+    """Return how a file is compressed."""
+    if not metadata.num_row_groups or not metadata.num_columns:
+        return "snappy"
+    codec = metadata.row_group(0).column(0).compression.lower()
+    return "none" if codec == "uncompressed" else codec
+
+
 def _runs(sizes):
     """First and last (exclusive) row groups of the pieces of a file."""
     runs, begin, size = [], 0, 0
@@ -139,7 +171,7 @@ def _runs(sizes):
             runs.append((begin, k))
             begin, size = k, 0
         size += more
-    return [*runs, (begin, len(sizes))] if size else runs
+    return [*runs, (begin, len(sizes))]
 
 
 def _listed(proposals, row):

@@ -283,7 +283,7 @@ def _check_names(files, job):
 
 def _folder(files, job):
     """Prepare the folder of a run; None: nothing is kept."""
-    single = files.format == "csv" and len({piece.file for piece in files.pieces}) == 1
+    single = files.format == "csv" and len(files.paths) == 1
     target = job.output if job.output is not None else job.changes
     if target is None:
         return None
@@ -305,7 +305,7 @@ def _folder(files, job):
 
 def _check_outputs(files, job, folder, aside):
     """Refuse outputs that cannot be written, before any work is done."""
-    inputs = {os.path.realpath(piece.file) for piece in files.pieces}
+    inputs = set(map(os.path.realpath, files.paths))
     outputs = [job.output if aside else None, job.changes]
     for path in outputs:
         if path is None:
@@ -385,11 +385,8 @@ def _put_in_place(folder, files, job):
     """Make the outputs of the pieces, and remove what was set aside for them."""
     if job.output is not None and files.format == "csv":
         aside = folder.path != job.output
-        targets = {
-            piece.file: job.output if aside else os.path.join(job.output, piece.name)
-            for piece in files.pieces
-        }
-        folder.join_parts(files, targets)
+        names = [job.output] if aside else [os.path.join(job.output, name) for name in files.names]
+        folder.join_parts(files, dict(zip(files.paths, names, strict=True)))
     if job.changes is not None:
         with written_at_once(Path(job.changes)) as sink:
             folder.write_changes(files.pieces, sink)
@@ -413,7 +410,7 @@ def _summary(found, files, job, learned):
         "vectors": "rows",
         "columns": learned["columns"],
         "n_vectors": counts["n_rows"],
-        "n_files": len({piece.file for piece in files.pieces}),
+        "n_files": len(files.paths),
         "n_sampled": learned["n_drawn"],
         "n_suspicious": counts["n_repaired"] + counts["n_uncertain"],
         **counts,

@@ -95,6 +95,7 @@ def _weigh(known, cells, n_jobs):
     (n, p), rule = cells.shape, known.rule
     judge = Judge(known.model, known.factors, rule.seed, 1)
     pool = known.cells.take(slice(0, _DECOY_RECORDS))
+    cells = _with_styles(cells, [*pool.style_names, _OTHER_STYLE])
     parts, size = unsearched(n, p), max(_LOOKED_UP // p**2, 16)
 
     def weigh(start, stop):
@@ -102,7 +103,7 @@ def _weigh(known, cells, n_jobs):
         if rule.screen is not None:
             part = part[rule.screen.passes(known.model, cells.take(slice(start, stop)))]
         for chosen in np.array_split(part, -(-len(part) // size)) if len(part) else []:
-            mine = _as_learned(cells.take(chosen), pool)
+            mine = _joined(cells.take(chosen), pool)
             placed = place_cells(known.model, mine)
             decoys = placed.codes[len(chosen) :]
             draws = _draws(mine.take(slice(0, len(chosen))), len(decoys), rule.seed)
@@ -114,21 +115,27 @@ def _weigh(known, cells, n_jobs):
     return parts
 
 
-def _as_learned(cells, pool):
-    """Records and below them those of `pool`, with the styles that the pool has, and one more."""
-    styles = {name: k for k, name in enumerate([*pool.style_names, _OTHER_STYLE])}
-    other = styles[_OTHER_STYLE]
-    of_style = np.array([styles.get(name, other) for name in cells.style_names], dtype=np.int16)
+def _with_styles(cells, styles):
+    """Cells whose styles are among some; those that are not count as the last."""
+    places = {name: k for k, name in enumerate(styles)}
+    of_style = [places.get(name, len(styles) - 1) for name in cells.style_names]
+    return replace(
+        cells, styles=np.array(of_style, dtype=np.int16)[cells.styles], style_names=styles
+    )
+
+
+def _joined(cells, pool):
+    """Records and below them those of `pool`, with one list of texts."""
     texts = dict.fromkeys(cells.text_list[k] for k in np.unique(cells.texts[cells.texts >= 0]))
     texts |= dict.fromkeys(pool.text_list[k] for k in np.unique(pool.texts[pool.texts >= 0]))
     place = {text: k for k, text in enumerate(texts)}
     return Cells(
         np.concatenate([cells.values, pool.values]),
         np.concatenate([cells.classes, pool.classes]),
-        np.concatenate([of_style[cells.styles], pool.styles]),
+        np.concatenate([cells.styles, pool.styles]),
         np.concatenate([_renumbered(each, place) for each in (cells, pool)]),
         list(texts),
-        list(styles),
+        cells.style_names,
     )
 
 

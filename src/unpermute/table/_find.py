@@ -202,12 +202,14 @@ def _evidence(frame, names, cells, repairs: RecordRepairs):
         rows = np.sort(rows[np.argsort(-repairs.damaged[rows], kind="stable")[:_MOST_EXPLAINED]])
     if not len(rows):
         return phrases
-    p = len(names)
-    texts = cell_texts(frame, names, np.repeat(rows, p), np.tile(np.arange(p), len(rows)))
+    # Only values that move are shown.
+    proposals = repairs.proposals[rows]
+    record, column = np.nonzero(proposals != np.arange(len(names)))
+    texts = cell_texts(frame, names, rows[record], column)
+    shown = dict(zip(zip(record.tolist(), column.tolist(), strict=True), texts, strict=True))
     phrases[rows] = explain(
-        repairs.known, cells.take(rows), repairs.proposals[rows], names,
-        lambda r, column: texts[r * p + column],
-    )  # fmt: skip
+        repairs.known, cells.take(rows), proposals, names, lambda r, column: shown[r, column]
+    )
     return phrases
 
 

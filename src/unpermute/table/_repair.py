@@ -303,16 +303,18 @@ def _find_and_move(frame, change, options):
     changes = found.proposals.accepted()
     repaired = move_cells(frame, changes.names, changes) if change else frame
     summary = _summary(frame, found, options, by_row=by_row)
+    proposals = changes_frame(frame, found.proposals, ids)
+    made = nw.from_native(proposals)[np.flatnonzero(found.proposals.accept).tolist()]
     summary["seconds"] = time.perf_counter() - start
     return TableResult(
         repaired.to_native(),
-        changes_frame(frame, changes, ids),
+        nw.maybe_reset_index(made).to_native(),
         vectors_frame(frame, found, ids, by_row=by_row),
         summary,
         None
         if found.model is None
         else TableModel(found.names, found.model, _kinds_of(found.names, options["kinds"])),
-        changes_frame(frame, found.proposals, ids),
+        proposals,
         found.damaged,
         found.confidence,
         found.proposals,
