@@ -6,15 +6,8 @@ the same on a cluster. ``process``, ``Job`` and ``TableFiles`` are what another 
 
 from unpermute.large._files import Block, Piece, TableFiles
 from unpermute.large._frames import FrameFiles
-from unpermute.large._run import (
-    FilesResult,
-    Job,
-    make_job,
-    open_files,
-    process,
-    repair_table,
-    scan_table,
-)
+from unpermute.large._run import FilesResult, Job, make_job, process
+from unpermute.large._tables import open_files, repair_table, scan_table
 from unpermute.large._work import run_here
 
 __all__ = [

@@ -5,7 +5,7 @@ import io
 import os
 import time
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,10 @@ import numpy as np
 from unpermute import __version__
 from unpermute._progress import report
 from unpermute._words import counted
-from unpermute.files import CsvStyle, TableError
-from unpermute.large._csv import CsvFiles
-from unpermute.large._files import TableFiles, find_files
+from unpermute.files import TableError
+from unpermute.large._files import TableFiles
 from unpermute.large._folder import Folder, aside_folder
-from unpermute.large._parquet import ParquetFiles
-from unpermute.large._work import COUNTED, JudgePiece, TakeSample, run_here, worst
+from unpermute.large._work import COUNTED, JudgePiece, TakeSample, worst
 from unpermute.stream import check_count, written_at_once
 from unpermute.table import TableModel, learn_sample
 
@@ -27,10 +25,7 @@ __all__ = [
     "FilesResult",
     "Job",
     "make_job",
-    "open_files",
     "process",
-    "repair_table",
-    "scan_table",
 ]
 
 # Records that are drawn besides those to learn from: they tell which records are usual.
@@ -103,107 +98,6 @@ class Job:
     judging: dict[str, Any] = field(default_factory=dict)
 
 
-def repair_table(
-    source, output, *, changes=None, model=None, sample_size=10_000, block_size=50_000, style=None,
-    n_jobs=None, force=False, **options,
-):  # fmt: skip
-    """Repair a table in files of any size, piece by piece; memory is bounded.
-
-    A model is learned from a sample, or adapted to it. Then every record is judged alone, so the
-    answers do not depend on the block size, on the number of threads, or on how the records are
-    split into files. Interrupted and called again, the function does what is not finished yet.
-
-    Parameters
-    ----------
-    source : str, path, or list of these
-        A folder of Parquet or CSV files, a pattern such as ``"data/*.parquet"``, or files; all
-        with the same columns.
-    output : str or path
-        A folder, which is created; for a single CSV file, a file.
-    changes : str or path, default=None
-        Parquet file for the list of proposed changes.
-    model : TableModel, default=None
-        Learned before, for instance by :func:`unpermute.table.learn`; it is adapted to the damage
-        of this table. None: a model is learned from the sample.
-    sample_size : int, default=10_000
-        Records to learn from, drawn uniformly. Up to 10,000 more tell which records are usual.
-    block_size : int, default=50_000
-        Records that are judged at once; fewer take less memory.
-    style : CsvStyle, default=None
-        How CSV files are read; None: found out.
-    n_jobs : int, default=None
-        Threads; -1: one per core.
-    force : bool, default=False
-        Whether the results of another run may be replaced.
-    **options : dict
-        ``id``, ``columns``, ``exclude``, ``kinds``, ``rank``, ``min_confidence``, ``max_moves``
-        and ``random_state`` of :func:`unpermute.table.repair`.
-
-    Returns
-    -------
-    FilesResult
-        Counts, the most suspicious records, and the model.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from sklearn.datasets import load_wine
-    >>> from unpermute import large
-    >>> wine = load_wine(as_frame=True).data
-    >>> wine.loc[5, ["alcohol", "magnesium"]] = [112.0, 14.2]
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "wine.csv")
-    ...     wine.to_csv(path, index=False)
-    ...     large.repair_table(path, Path(folder, "repaired.csv")).summary["n_repaired"]
-    1
-    """
-    files = open_files(source, style)
-    job = make_job(
-        "repair", os.fspath(output), changes, model, sample_size, block_size, force, options
-    )
-    return process(lambda task, pieces: run_here(task, pieces, n_jobs), files, job)
-
-
-def scan_table(
-    source, *, changes=None, model=None, sample_size=10_000, block_size=50_000, style=None,
-    n_jobs=None, force=False, **options,
-):  # fmt: skip
-    """List the records of a table in files of any size that look shuffled; nothing is changed.
-
-    Parameters
-    ----------
-    source : str, path, or list of these
-        As for :func:`repair_table`.
-    changes : str or path, default=None
-        Parquet file for the list of proposed changes. With it an interrupted scan can be resumed.
-    model, sample_size, block_size, style, n_jobs, force
-        As for :func:`repair_table`.
-    **options : dict
-        As for :func:`repair_table`.
-
-    Returns
-    -------
-    FilesResult
-        Counts, the most suspicious records, and the model.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from sklearn.datasets import load_wine
-    >>> from unpermute import large
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "wine.csv")
-    ...     load_wine(as_frame=True).data.to_csv(path, index=False)
-    ...     large.scan_table(path)
-    FilesResult: Nothing looks shuffled in 178 records.
-    """
-    files = open_files(source, style)
-    job = make_job("scan", None, changes, model, sample_size, block_size, force, options)
-    return process(lambda task, pieces: run_here(task, pieces, n_jobs), files, job)
-
-
 def make_job(command, output, changes, model, sample_size, block_size, force, options) -> Job:
     """Check options and sort them."""
     check_count("sample_size", sample_size, least=20)
@@ -219,17 +113,6 @@ def make_job(command, output, changes, model, sample_size, block_size, force, op
     return Job(
         command, output, changes, model, int(sample_size), int(block_size), force, learning, judging
     )
-
-
-def open_files(source, style: CsvStyle | None = None, format: str | None = None) -> TableFiles:
-    """Open a table in files: a folder, a pattern, or paths."""
-    paths, names, format = find_files(source, format)
-    style = style or CsvStyle()
-    if format == "parquet":
-        return ParquetFiles(paths, names)
-    if format == "tsv" and style.delimiter is None:
-        style = replace(style, delimiter="\t")
-    return CsvFiles(paths, names, style)
 
 
 def process(run, files: TableFiles, job: Job) -> FilesResult:
