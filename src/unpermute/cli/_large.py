@@ -59,8 +59,9 @@ def run_large(
         "random_state": learning.seed,
     }
     job = make_job(
-        command, outputs.table, outputs.changes, _load(model), scale.sample_size or 10_000,
-        scale.block_size or 50_000, force, options,
+        command, outputs.table, outputs.changes, options, model=_load(model),
+        sample_size=scale.sample_size or 10_000, block_size=scale.block_size or 50_000, force=force,
+        n_jobs=scale.workers or learning.jobs,
     )  # fmt: skip
     with draw_progress(time_left=True):
         files = open_files(table, style, None if reading.format is None else reading.format.value)

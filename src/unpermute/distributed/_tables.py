@@ -64,8 +64,9 @@ def repair_table(
     ... )  # doctest: +SKIP
     """
     job = make_job(
-        "repair", os.fspath(output), changes, model, sample_size, block_size, force, options
-    )
+        "repair", os.fspath(output), changes, options, model=model, sample_size=sample_size,
+        block_size=block_size, force=force, n_jobs=n_workers,
+    )  # fmt: skip
     with connect(client, n_workers) as connected:
         return _process(connected, source, style, job)
 
@@ -93,7 +94,10 @@ def scan_table(
     >>> from unpermute import distributed
     >>> distributed.scan_table("/data/orders", n_workers=2).summary  # doctest: +SKIP
     """
-    job = make_job("scan", None, changes, model, sample_size, block_size, force, options)
+    job = make_job(
+        "scan", None, changes, options, model=model, sample_size=sample_size,
+        block_size=block_size, force=force, n_jobs=n_workers,
+    )  # fmt: skip
     with connect(client, n_workers) as connected:
         return _process(connected, source, style, job)
 

@@ -56,7 +56,8 @@ class ParquetFiles(TableFiles):
 
         parts, start = [], 0
         with _open(piece.file) as file:
-            for batch in file.iter_batches(row_groups=range(piece.begin, piece.end)):
+            groups = range(piece.begin, piece.end)
+            for batch in file.iter_batches(row_groups=groups, use_threads=False):
                 first, last = np.searchsorted(rows, [start, start + len(batch)])
                 here = rows[first:last]
                 if len(here):

@@ -81,6 +81,8 @@ class Job:
         Records to learn from, and records that are judged at once.
     force : bool
         Whether earlier results may be replaced.
+    n_jobs : int or None
+        Threads while the model is learned.
     learning : dict
         ``columns``, ``exclude``, ``kinds``, ``rank`` and ``random_state``.
     judging : dict
@@ -94,14 +96,29 @@ class Job:
     sample_size: int = 10_000
     block_size: int = 50_000
     force: bool = False
+    n_jobs: int | None = None
     learning: dict[str, Any] = field(default_factory=dict)
     judging: dict[str, Any] = field(default_factory=dict)
 
 
-def make_job(command, output, changes, model, sample_size, block_size, force, options) -> Job:
-    """Check options and sort them."""
-    check_count("sample_size", sample_size, least=20)
-    check_count("block_size", block_size)
+def make_job(command, output, changes, options, **settings) -> Job:
+    """Return a job, with its options checked and sorted.
+
+    Parameters
+    ----------
+    command, output, changes
+        As of :class:`Job`.
+    options : dict
+        Options of :func:`unpermute.table.repair`.
+    **settings : dict
+        ``model``, ``sample_size``, ``block_size``, ``force`` and ``n_jobs``.
+
+    Returns
+    -------
+    Job
+    """
+    check_count("sample_size", settings["sample_size"], least=20)
+    check_count("block_size", settings["block_size"])
     learning = {"columns": None, "exclude": None, "kinds": None, "rank": None, "random_state": 0}
     judging = {"id": None, "min_confidence": 0.95, "max_moves": None}
     for name, value in options.items():
@@ -110,9 +127,7 @@ def make_job(command, output, changes, model, sample_size, block_size, force, op
             raise TableError(f"{name} takes the whole table in memory; leave it out.")
         target[name] = value
     changes = None if changes is None else os.fspath(changes)
-    return Job(
-        command, output, changes, model, int(sample_size), int(block_size), force, learning, judging
-    )
+    return Job(command, output, changes, learning=learning, judging=judging, **settings)
 
 
 def process(run, files: TableFiles, job: Job) -> FilesResult:
@@ -227,13 +242,14 @@ def _learn(run, files, job):
             report("sample", done, n)
     frame, settled = files.joined([parts[piece.number] for piece in files.pieces])
     result = learn_sample(
-        frame, model=job.model, n_learned=job.sample_size, **job.learning, **job.judging
-    )
+        frame, model=job.model, n_learned=job.sample_size, n_jobs=job.n_jobs, **job.learning,
+        **job.judging,
+    )  # fmt: skip
     summary = result.summary
     learned = {name: summary[name] for name in ("structure", "judged_columns", "trials")}
     questions = [_question(each) for each in summary["questions"]]
     learned |= {"columns": result.model.names, "questions": questions, "settled": settled}
-    return result.model, learned | {"n_drawn": size}
+    return result.model, learned | {"n_drawn": size, "notes": summary["notes"]}
 
 
 def _question(question):
@@ -281,6 +297,7 @@ def _summary(found, files, job, learned):
     counts = {name: sum(each[name] for each in found) for name in COUNTED}
     n_ragged = sum(each["n_ragged"] for each in found)
     notes = [*files.notes, *dict.fromkeys(note for each in found for note in each["notes"])]
+    notes += [note for note in learned["notes"] if note not in notes]
     if n_ragged:
         notes.append(
             f"{counted(n_ragged, 'line')} with another number of fields than the header left as"

@@ -70,8 +70,9 @@ def repair_table(
     """
     files = open_files(source, style)
     job = make_job(
-        "repair", os.fspath(output), changes, model, sample_size, block_size, force, options
-    )
+        "repair", os.fspath(output), changes, options, model=model, sample_size=sample_size,
+        block_size=block_size, force=force, n_jobs=n_jobs,
+    )  # fmt: skip
     return process(lambda task, pieces: run_here(task, pieces, n_jobs), files, job)
 
 
@@ -110,7 +111,10 @@ def scan_table(
     FilesResult: Nothing looks shuffled in 178 records.
     """
     files = open_files(source, style)
-    job = make_job("scan", None, changes, model, sample_size, block_size, force, options)
+    job = make_job(
+        "scan", None, changes, options, model=model, sample_size=sample_size,
+        block_size=block_size, force=force, n_jobs=n_jobs,
+    )  # fmt: skip
     return process(lambda task, pieces: run_here(task, pieces, n_jobs), files, job)
 
 
