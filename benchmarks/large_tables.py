@@ -80,7 +80,8 @@ class Watch(threading.Thread):
         while not self._ended.wait(0.5):
             pids = descendants(self.pid)
             self.peak = max(self.peak, sum(map(private_memory, pids)))
-            self.cpu |= {pid: cpu_time(pid) for pid in pids}
+            for pid in pids:
+                self.cpu[pid] = max(cpu_time(pid), self.cpu.get(pid, 0.0))
 
     def stop(self):
         """Return peak memory in GB and CPU seconds."""

@@ -9,6 +9,7 @@ import numpy as np
 from unpermute.distributed._client import RETRIES, connect, share
 from unpermute.files import TableError
 from unpermute.large import FrameFiles, make_job, open_files, process
+from unpermute.numerics.parallel import one_blas_thread
 
 __all__ = ["process_files", "repair_table", "scan_table"]
 
@@ -159,8 +160,9 @@ def _run_pieces(client, partitions, task, pieces):
 
 
 def _work_on_piece(piece, shared):
-    return shared(piece)
+    with one_blas_thread():
+        return shared(piece)
 
 
 def _work_on_partition(partition, piece, shared):
-    return replace(shared, files=shared.files.holding(partition))(piece)
+    return _work_on_piece(piece, replace(shared, files=shared.files.holding(partition)))

@@ -75,7 +75,7 @@ class JudgePiece:
         sink: Any = nullcontext()
         if self.folder is not None and self.change:
             sink = written_at_once(self.folder.target(piece))
-        with one_blas_thread(), on_progress(_be_quiet), sink as file:
+        with on_progress(_be_quiet), sink as file:
             for block in self.files.judged(piece, self.block_size, self._judge, file):
                 found.add(block)
         summary = found.summary()
@@ -141,14 +141,15 @@ def run_here(task, pieces: list[Piece], n_jobs=None) -> Iterator[tuple[Piece, An
     """Call a task on every piece, on threads of this process; yield pieces with their results."""
     n_threads = min(effective_n_jobs(n_jobs), len(pieces))
     if n_threads <= 1:
-        for piece in pieces:
-            yield piece, task(piece)
+        yield from ((piece, task(piece)) for piece in pieces)
         return
     pool = ThreadPoolExecutor(n_threads)
     try:
-        futures = {pool.submit(task, piece): piece for piece in pieces}
-        for future in as_completed(futures):
-            yield futures.pop(future), future.result()
+        # Threads of BLAS would compete with those of the pieces.
+        with one_blas_thread():
+            futures = {pool.submit(task, piece): piece for piece in pieces}
+            for future in as_completed(futures):
+                yield futures.pop(future), future.result()
     finally:
         pool.shutdown(cancel_futures=True)
 
