@@ -12,7 +12,7 @@ from distributed import Client, LocalCluster
 from unpermute import distributed, large, on_progress
 from unpermute.files import TableError
 
-N, N_FILES = 4000, 10
+N, N_FILES = 2400, 8
 
 
 def _write(folder):
@@ -39,21 +39,8 @@ def table(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tables")
     frame = _write(folder / "in")
     result = large.repair_table(folder / "in", folder / "out", sample_size=300)
-    assert result.summary["n_repaired"] > 50
+    assert result.summary["n_repaired"] > 30
     return folder, frame, result
-
-
-@pytest.mark.parametrize("n_workers", [1, 2])
-def test_workers_give_the_answers_of_this_process(table, tmp_path, n_workers):
-    folder, _, here = table
-    there = distributed.repair_table(
-        folder / "in", tmp_path / "out", n_workers=n_workers, sample_size=300, block_size=70,
-        changes=tmp_path / "changes.parquet",
-    )  # fmt: skip
-    assert _content(tmp_path / "out") == _content(folder / "out")
-    assert there.vectors == here.vectors
-    listed = pl.read_parquet(tmp_path / "changes.parquet")
-    assert listed["accept"].sum() == here.summary["n_moved_cells"]
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +50,20 @@ def client():
         Client(cluster, set_as_default=False) as client,
     ):
         yield client
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_workers_give_the_answers_of_this_process(table, tmp_path, client, n_workers):
+    folder, _, here = table
+    cluster = {"client": client} if n_workers == 2 else {"n_workers": 1}
+    there = distributed.repair_table(
+        folder / "in", tmp_path / "out", **cluster, sample_size=300, block_size=150,
+        changes=tmp_path / "changes.parquet",
+    )  # fmt: skip
+    assert _content(tmp_path / "out") == _content(folder / "out")
+    assert there.vectors == here.vectors
+    listed = pl.read_parquet(tmp_path / "changes.parquet")
+    assert listed["accept"].sum() == here.summary["n_moved_cells"]
 
 
 def test_a_killed_worker_changes_nothing(table, tmp_path, client):
@@ -76,7 +77,7 @@ def test_a_killed_worker_changes_nothing(table, tmp_path, client):
 
     with on_progress(kill):
         distributed.repair_table(
-            folder / "in", tmp_path / "out", client=client, sample_size=300, block_size=20
+            folder / "in", tmp_path / "out", client=client, sample_size=300, block_size=50
         )
     assert killed
     assert _content(tmp_path / "out") == _content(folder / "out")

@@ -158,7 +158,8 @@ def _draws(cells, n_pool, seed):
         return None
     columns = np.arange(1, cells.shape[1] + 1, dtype=np.uint64)
     values = np.where(np.isnan(cells.values), 0.0, cells.values + 0.0).view(np.uint64)
-    sums = np.array([zlib.crc32(text.encode()) for text in cells.text_list], dtype=np.uint64)
+    written = [text.encode(errors="surrogatepass") for text in cells.text_list]
+    sums = np.array([zlib.crc32(text) for text in written], dtype=np.uint64)
     texts = np.zeros(cells.shape, dtype=np.uint64)
     texts[cells.texts >= 0] = sums[cells.texts[cells.texts >= 0]]
     keys = _mixed(_mixed(values ^ _mixed(texts)) ^ _mixed(columns)).sum(axis=1)

@@ -45,3 +45,20 @@ class Rule:
     seed: int
     recoverability: float
     trials: dict[str, int]
+
+    def sound(self, p):
+        """Return whether this can be a rule for p columns; one read from a file may be anything."""
+        calibration, screen = self.calibration, self.screen
+        n, n_trials = len(calibration.odds), len(calibration.trial_odds)
+        return (
+            self.gaps.shape == (p,)
+            and self.closed.ndim == 2
+            and self.closed.shape[1] == 2
+            and np.all((self.closed >= 0) & (self.closed < p))
+            and calibration.limits.shape == (p, p)
+            and calibration.correction.shape == (3,)
+            and calibration.long.shape == (n,)
+            and len(calibration.trial_long) == len(calibration.trial_weights) == n_trials
+            and (screen is None or (screen.usual.shape == (p,) and len(screen.cells) > 0))
+            and (screen is None or screen.distances.shape == screen.cells.shape)
+        )
