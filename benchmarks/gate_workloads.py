@@ -19,7 +19,7 @@ from unpermute.datasets import make_permuted_subspaces
 from unpermute.detect import SelfRepresentationDetector
 from unpermute.files import Moves, read_table
 from unpermute.recover import recover_vectors
-from unpermute.table import audit, repair, scan
+from unpermute.table import audit, learn_sample, repair, scan
 
 __all__ = ["WORKLOADS"]
 
@@ -167,6 +167,18 @@ def files():
     return run
 
 
+def repair_alone(n_rows=20_000):
+    """Judge records one by one, as the pieces of a large table are."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(n_rows, 3)) @ rng.normal(size=(3, 10)) + 9
+    values = np.round(values + 0.1 * rng.normal(size=values.shape), 3)
+    rows = np.arange(0, n_rows, 50)
+    values[rows[:, None], [1, 7]] = values[rows[:, None], [7, 1]]
+    frame = pl.DataFrame(values, schema=[f"c{j}" for j in range(10)])
+    model = learn_sample(frame[:3000], n_learned=1500).model
+    return _quietly(lambda: model.repair(frame, adapt=False, n_jobs=1))
+
+
 WORKLOADS = {
     "fit, 120 vectors": partial(fit, 2, 60),
     "fit, 300 vectors": partial(fit, 3, 100),
@@ -196,6 +208,7 @@ WORKLOADS = {
     "repair, wine": partial(of_table, repair, partial(_sklearn_table, load_wine, 6)),
     "repair, cancer": partial(of_table, repair, partial(_sklearn_table, load_breast_cancer, 20)),
     "repair, mixed": partial(of_table, repair, _mixed_table),
+    "repair, 20,000 records alone": repair_alone,
     "scan, columns of wine": scan_columns,
     "audit, independent": partial(audit_columns, False),
     "audit, together": partial(audit_columns, True),

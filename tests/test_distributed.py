@@ -126,7 +126,7 @@ def test_exemplars_are_represented_by_the_workers(X, client):
 
 def _noted(pids, client, work, ranges):
     """Results of the workers, each with the process it was found by."""
-    for pid, result in distributed._map_on(
+    for pid, result in distributed._vectors._map_on(
         client, lambda *bounds: (os.getpid(), work(*bounds)), ranges
     ):
         pids.append(pid)

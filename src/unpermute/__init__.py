@@ -16,8 +16,8 @@ __version__ = "0.1.0.dev0"
 # Loaded at first use, so that `import unpermute` and `unpermute --help` do not pay for numba and
 # scikit-learn.
 _MODULES = (
-    "baselines", "classify", "cluster", "datasets", "detect", "distributed", "metrics", "plot",
-    "recover", "report", "stream", "table", "theory",
+    "baselines", "classify", "cluster", "datasets", "detect", "distributed", "large", "metrics",
+    "plot", "recover", "report", "stream", "table", "theory",
 )  # fmt: skip
 
 __all__ = ["PMSDR", "__version__", "on_progress", *_MODULES]

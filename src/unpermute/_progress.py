@@ -33,6 +33,9 @@ TITLES = {
     "judge": "Judge the vectors",
     "climb": "Improve their order",
     "search records": "Search the records",
+    "index": "Find the records",
+    "sample": "Draw a sample",
+    "judge pieces": "Judge all records",
 }
 _WIDTH = 30
 

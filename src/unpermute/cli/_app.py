@@ -12,7 +12,9 @@ from unpermute.cli._options import (
     Json,
     Learning,
     Reading,
+    Scale,
     TablePath,
+    TablePaths,
     refuse_zero,
     with_options,
 )
@@ -39,7 +41,8 @@ _Changes = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Write the list of changes: a CSV with one line per cell, to review and to undo.",
+        help="Write the list of changes: a CSV with one line per cell, to review and to undo; a"
+        " Parquet file for a table larger than memory.",
     ),
 ]
 _SafeForSpreadsheets = Annotated[
@@ -148,10 +151,11 @@ def paper(
 @app.command()
 @with_options
 def scan(
-    table: TablePath,
+    table: TablePaths,
     reading: Reading,
     choice: Choice,
     learning: Learning,
+    scale: Scale,
     model: _Model = None,
     changes: _Changes = None,
     safe_for_spreadsheets: _SafeForSpreadsheets = False,
@@ -166,6 +170,7 @@ def scan(
         unpermute scan patients.csv --id patient
         unpermute scan sensors.parquet --vectors columns --blocks day
         unpermute scan - --json --fail-on-found < export.csv
+        unpermute scan 'orders/*.parquet' --id order --changes proposed.parquet --workers 4
 
     Exits with 0 when done, 1 if --fail-on-found is given and something was found, 2 for bad input.
     """
@@ -175,6 +180,7 @@ def scan(
         reading,
         choice,
         learning,
+        scale,
         _tables().Outputs(changes=changes, for_spreadsheets=safe_for_spreadsheets),
         model=model,
         fail_on_found=fail_on_found,
@@ -186,17 +192,19 @@ def scan(
 @app.command()
 @with_options
 def repair(
-    table: TablePath,
+    table: TablePaths,
     reading: Reading,
     choice: Choice,
     learning: Learning,
+    scale: Scale,
     output: Annotated[
         str | None,
         typer.Option(
             "--output",
             "-o",
             metavar="FILE",
-            help="Write the repaired table to this file; - prints it.",
+            help="Write the repaired table to this file (folder, if TABLE is several); - prints"
+            " it.",
         ),
     ] = None,
     changes: _Changes = None,
@@ -222,6 +230,11 @@ def repair(
         unpermute repair patients.csv
         unpermute repair patients.csv -o repaired.csv --changes changes.csv --report report.html
         unpermute repair new.csv --model learned.model -o - | less
+        unpermute repair orders/ -o repaired/ --workers 4
+        unpermute repair huge.csv -o repaired.csv --sample-size 20000 --jobs -1
+
+    The repaired table of a folder is a folder. A run that was interrupted goes on where it was when
+    the same command is given again.
 
     Exits with 0 when done, 1 if --fail-on-found is given and something was found, 2 for bad input.
     """
@@ -231,6 +244,7 @@ def repair(
         reading,
         choice,
         learning,
+        scale,
         _tables().Outputs(output, changes, report, save_model, safe_for_spreadsheets),
         model=model,
         fail_on_found=fail_on_found,

@@ -20,7 +20,9 @@ __all__ = [
     "Json",
     "Learning",
     "Reading",
+    "Scale",
     "TablePath",
+    "TablePaths",
     "Vectors",
     "given",
     "refuse_zero",
@@ -31,6 +33,7 @@ __all__ = [
 _READING = "Reading the table"
 _CHOICE = "What to look at"
 _LEARNING = "How to decide"
+_SCALE = "Tables larger than memory"
 
 
 class Vectors(StrEnum):
@@ -55,6 +58,14 @@ class Format(StrEnum):
 
 TablePath = Annotated[
     str, typer.Argument(metavar="TABLE", help="Table to read; - reads CSV from standard input.")
+]
+TablePaths = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE",
+        help="Table to read; - reads CSV from standard input. A folder or a quoted pattern, such as"
+        " 'data/*.parquet', names the Parquet or CSV files of one table.",
+    ),
 ]
 # An empty metavar, because a switch takes no value.
 Json = Annotated[
@@ -278,6 +289,46 @@ class Learning:
             metavar="N",
             callback=refuse_zero,
             help="Number of threads, -1 for one per core; the result is the same with any number.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How a table that is larger than memory is worked on."""
+
+    sample_size: Annotated[
+        int | None,
+        _option(
+            panel=_SCALE,
+            metavar="N",
+            min=20,
+            help="Number of records to learn from, drawn uniformly (default: 10,000). This and the"
+            " options below judge the table piece by piece, with bounded memory; folders, patterns"
+            " and files above 1 GB always are.",
+        ),
+    ] = None
+    block_size: Annotated[
+        int | None,
+        _option(
+            panel=_SCALE,
+            metavar="N",
+            min=1,
+            help="Number of records to judge at once (default: 50,000); fewer take less memory. The"
+            " result is the same with any number.",
+        ),
+    ] = None
+    workers: Annotated[
+        int | None,
+        _option(panel=_SCALE, metavar="N", min=1, help="Start N Dask workers on this machine."),
+    ] = None
+    cluster: Annotated[
+        str | None,
+        _option(
+            panel=_SCALE,
+            metavar="ADDRESS",
+            help="Use your Dask cluster: the address of its scheduler, such as tcp://host:8786. All"
+            " workers must see the same files.",
         ),
     ] = None
 

@@ -3,6 +3,7 @@
 import json
 import math
 import shlex
+from types import SimpleNamespace
 from typing import Any
 
 from rich.console import Console
@@ -99,6 +100,24 @@ class Screen:
             words = ["unpermute", "apply", table, outputs.changes, "-o", f"{stem}.edited{suffix}"]
             self._print("To decide yourself, edit its column accept (yes or no), then run:")
             self._command(words)
+
+    def in_pieces(self, result, table: str, outputs, *, repaired: bool) -> None:
+        """Show what was found in a table that was judged piece by piece."""
+        records = result.vectors
+        if result.summary["n_files"] > 1:
+            records = [row | {"vector": f"{row['vector']} ({row['file']})"} for row in records]
+        self._findings(SimpleNamespace(summary=result.summary, vectors=_Listed(records)), None)
+        if repaired and outputs.table is None:
+            self._print("\nDry run: no table was written. -o writes the repaired one.")
+        elif repaired:
+            done = counted(result.summary["n_moved_cells"], "cell") + " moved"
+            self._print(f"\n{outputs.table} is {table} with {done}, and nothing else.")
+        for path, what in [
+            (outputs.changes, "lists every moved cell, and the proposals that were not applied"),
+            (outputs.model, "is the learned model, for --model"),
+        ]:
+            if path is not None:
+                self._print(f"{path} {what}.")
 
     def asked(self, questions: list[dict]) -> None:
         """Show what a person has to decide, with the command for either answer."""
@@ -221,6 +240,14 @@ class Screen:
         # One line however narrow the screen is, so that it can be copied.
         words = words if isinstance(words, str) else shlex.join(words)
         self._console.print(Text("  " + shown(words)), soft_wrap=True)
+
+
+class _Listed(list):
+    """Records as a data frame gives them."""
+
+    def to_dicts(self):
+        """Return the records."""
+        return list(self)
 
 
 def _plain_table():

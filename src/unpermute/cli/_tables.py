@@ -12,7 +12,8 @@ import numpy as np
 import typer
 
 from unpermute.cli._errors import one_sentence
-from unpermute.cli._options import Choice, Learning, Reading, Vectors, given, split_names
+from unpermute.cli._large import is_large, read_kinds, run_large
+from unpermute.cli._options import Choice, Learning, Reading, Scale, Vectors, given, split_names
 from unpermute.cli._progress_bars import draw_progress
 from unpermute.cli._questions import ask, read_answers
 from unpermute.cli._ragged import Ragged, mend
@@ -79,6 +80,7 @@ def run_scan_or_repair(
     reading: Reading,
     choice: Choice,
     learning: Learning,
+    scale: Scale,
     outputs: Outputs,
     *,
     model: str | None,
@@ -92,6 +94,11 @@ def run_scan_or_repair(
     changes that a repair makes.
     """
     with one_sentence():
+        if is_large(table, scale, _format(reading), by_row=choice.vectors is Vectors.rows):
+            style = _style(reading)
+            run_large(command, table, style, reading, choice, learning, scale, outputs,
+                      model=model, fail_on_found=fail_on_found, force=force, json=json)  # fmt: skip
+            return
         if outputs.table is not None:
             check_output_format(outputs.table, table, file_format(table, _format(reading)))
         words = [*given(reading, choice, learning), *(["--model", model] if model else [])]
@@ -286,9 +293,13 @@ def _open_beside(path: str, reading: Reading) -> SourceTable:
 
 
 def _read(path: str, reading: Reading) -> SourceTable:
+    return read_table(path, format=_format(reading), style=_style(reading), sheet=reading.sheet)
+
+
+def _style(reading: Reading) -> CsvStyle:
     names = {"tab": "\t", "\\t": "\t"}
     delimiter = reading.delimiter
-    style = CsvStyle(
+    return CsvStyle(
         delimiter=None if delimiter is None else names.get(delimiter, delimiter),
         decimal=reading.decimal,
         thousands=reading.thousands,
@@ -297,7 +308,6 @@ def _read(path: str, reading: Reading) -> SourceTable:
         header=not reading.no_header,
         skip_lines=reading.skip_lines,
     )
-    return read_table(path, format=_format(reading), style=style, sheet=reading.sheet)
 
 
 def _format(reading):
@@ -306,7 +316,7 @@ def _format(reading):
 
 def _choice_options(source, choice):
     columns, exclude = split_names(choice.columns), split_names(choice.exclude)
-    kinds = _kinds(choice.kind)
+    kinds = read_kinds(choice.kind)
     groups: str | list | None = choice.groups
     names = _present([choice.id, choice.blocks])
     if groups is not None and choice.vectors is Vectors.rows:
@@ -325,24 +335,6 @@ def _choice_options(source, choice):
         "blocks": choice.blocks,
         "groups": groups,
     }
-
-
-def _kinds(texts):
-    """What columns are said to hold, by name."""
-    from unpermute.records import KINDS
-
-    if texts is None:
-        return None
-    kinds = {}
-    for text in split_names(texts) or []:
-        name, equals, kind = text.rpartition("=")
-        if not equals or kind not in KINDS:
-            raise TableError(
-                f"--kind {text!r} must name a column and one of {', '.join(KINDS)}, as in"
-                " code=text."
-            )
-        kinds[name] = kind
-    return kinds
 
 
 def _lines_of(source):

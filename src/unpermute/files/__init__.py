@@ -14,8 +14,11 @@ if TYPE_CHECKING:
         plan_moves,
         written_changes,
     )
+    from unpermute.files._csv import CsvTable
+    from unpermute.files._csv_kernels import find_records
     from unpermute.files._csv_layout import NA_TEXTS, CsvStyle
     from unpermute.files._line_edits import listed_edits
+    from unpermute.files._marks import Marks
     from unpermute.files._moves import (
         INSERT,
         JOIN,
@@ -48,7 +51,9 @@ __all__ = [
     "STDOUT",
     "Changes",
     "CsvStyle",
+    "CsvTable",
     "LineEdit",
+    "Marks",
     "Moves",
     "OutputFiles",
     "RaggedLine",
@@ -58,6 +63,7 @@ __all__ = [
     "check_columns",
     "check_output_format",
     "file_format",
+    "find_records",
     "holds_null",
     "listed_changes",
     "listed_edits",
@@ -72,7 +78,10 @@ __all__ = [
 ]
 
 # In this order, because data frames are repaired without polars, which all but the first need.
-_MODULES = ("_moves", "_source", "_csv_layout", "_line_edits", "_changes", "_write", "_read")
+_MODULES = (
+    *("_moves", "_source", "_csv_layout", "_line_edits", "_changes", "_write", "_read"),
+    *("_csv", "_csv_kernels", "_marks"),
+)
 
 
 def __getattr__(name):

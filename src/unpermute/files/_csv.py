@@ -35,9 +35,21 @@ class CsvTable(SourceTable):
     ----------
     style : CsvStyle
         How it is to be read.
+    marks : Marks, optional
+        Decimal marks of its columns, found in another part of the same table; by default they are
+        found here.
+
+    Attributes
+    ----------
+    header : tuple of int
+        Where the header starts and where the first record does, in a file in UTF-8.
+    marks : Marks
+        Decimal marks of its columns, once the frame has been read.
     """
 
-    def __init__(self, raw: bytes | mmap.mmap, name: str, style: CsvStyle):
+    def __init__(
+        self, raw: bytes | mmap.mmap, name: str, style: CsvStyle, marks: Marks | None = None
+    ):
         super().__init__(raw, name)
         self._style = style
         self._utf8, self._codec = _as_utf8(raw, style.encoding, name)
@@ -47,6 +59,8 @@ class CsvTable(SourceTable):
         self._delimiter = ord(layout.delimiter)
         self.notes += layout.notes
         starts, n_fields, n_columns = layout.starts, layout.n_fields, layout.n_columns
+        body = starts[int(style.header) :]
+        self.header = (int(starts[0]), int(body[0]) if len(body) else len(self._data))
         if style.header:
             names = self._cell_texts(np.full(n_columns, starts[0]), np.arange(n_columns))
             self.columns = [text.strip() for text in names]
@@ -57,7 +71,8 @@ class CsvTable(SourceTable):
         self._starts, self._n_fields, self.n_rows = starts, n_fields, len(starts)
         self.frame_rows = np.flatnonzero(n_fields == n_columns)
         self.delimiter = layout.delimiter
-        self._marks = Marks(dict.fromkeys(self.columns), style.decimal or ".")
+        self._finds_marks = style.finds_marks and marks is None
+        self.marks = marks or Marks(dict.fromkeys(self.columns), style.decimal or ".")
 
     def texts(self, rows: np.ndarray, columns: np.ndarray) -> list[str]:
         """Return cells, by position, as they stand in the file (without quotes)."""
@@ -66,6 +81,11 @@ class CsvTable(SourceTable):
     def lines(self, rows: np.ndarray) -> np.ndarray:
         """Return the lines of the file where records start, counted from 1."""
         return lines_at(self._data, self._starts[np.asarray(rows, dtype=np.int64)])
+
+    def records(self, rows: np.ndarray) -> list[bytes]:
+        """Return records as they stand in the file, each with its line end."""
+        starts, stops = self._starts, np.append(self._starts[1:], len(self._data))
+        return [bytes(self._utf8[starts[row] : stops[row]]) for row in rows]
 
     def ragged_lines(self) -> list[RaggedLine]:
         """Return the records that have another number of fields than there are columns."""
@@ -100,7 +120,7 @@ class CsvTable(SourceTable):
         frame = frame.with_columns(
             pl.when(pl.all().is_in(missing)).then(None).otherwise(pl.all()).name.keep()
         )
-        return self._marks.plain(frame)[0]
+        return self.marks.plain(frame)[0]
 
     def with_moves(self, moves: Moves) -> Iterator[bytes | memoryview]:
         """Yield the file, piece by piece, with the bytes of cells moved."""
@@ -126,9 +146,10 @@ class CsvTable(SourceTable):
         n_rows = len(self.frame_rows)
         if frame.height != n_rows:
             raise AssertionError(f"{self.name}: {frame.height} of {n_rows} records were read")
+        if self._finds_marks:
+            self.marks = find_marks(frame)
         if self._style.finds_marks:
-            self._marks = find_marks(frame)
-            frame, notes = self._marks.plain(frame)
+            frame, notes = self.marks.plain(frame)
             self.notes += notes
         return frame
 

@@ -144,14 +144,20 @@ def move_cells(frame, names, moves):
 
     A value that its new column cannot hold (see `unfit_moves`) is refused.
     """
-    changed: dict[int, nw.Series] = {}
+    series = _Series(frame, names)
+    received: dict[int, list[tuple[np.ndarray, nw.Series]]] = {}
     for column, origin, part in _pairs(moves):
-        target = changed.get(column, frame[names[column]])
-        cells = frame[names[origin]][moves.from_rows[part].tolist()]
-        if not _same_type(target, cells):
-            cells = _converted(target, cells, moves.from_rows[part])
-        changed[column] = _scattered(target, moves.rows[part].tolist(), cells)
-    return frame.with_columns(*changed.values()) if changed else frame
+        cells = series[origin][moves.from_rows[part].tolist()]
+        if series.types[column] != series.types[origin]:
+            cells = _converted(series[column], cells, moves.from_rows[part])
+        received.setdefault(column, []).append((moves.rows[part], cells))
+    changed = []
+    for column, parts in received.items():
+        rows = np.concatenate([rows for rows, _ in parts]).tolist()
+        # Scattered at once: that copies the column.
+        cells = nw.concat([cells.alias("cells").to_frame() for _, cells in parts])["cells"]
+        changed.append(_scattered(series[column], rows, cells))
+    return frame.with_columns(*changed) if changed else frame
 
 
 def unfit_moves(frame, names, moves):
@@ -160,11 +166,11 @@ def unfit_moves(frame, names, moves):
     A number fits if it reads the same there: 14.2 fits in 32 bits, 3.14159265358979 does not. A
     text fits if the number is written exactly so, a missing value if the type has one.
     """
-    unfit = np.zeros(len(moves), dtype=bool)
+    unfit, series = np.zeros(len(moves), dtype=bool), _Series(frame, names)
     for column, origin, part in _pairs(moves):
-        target, source = frame[names[column]], frame[names[origin]]
-        if not _same_type(target, source):
-            values = _attempts(target, _values(source[moves.from_rows[part].tolist()]))
+        if series.types[column] != series.types[origin]:
+            cells = _values(series[origin][moves.from_rows[part].tolist()])
+            values = _attempts(series[column], cells)
             unfit[part] = [value is _UNFIT for value in values]
     return unfit
 
@@ -200,8 +206,28 @@ def _type(series):
     return native.type if series.implementation.is_pyarrow() else native.dtype
 
 
-def _same_type(series, other):
-    return _type(series) == _type(other)
+class _Series(dict):
+    """The columns of a frame, and their types, each looked up once."""
+
+    def __init__(self, frame, names):
+        super().__init__()
+        self._frame, self._names, self.types = frame, names, _Types(self)
+
+    def __missing__(self, column):
+        self[column] = self._frame[self._names[column]]
+        return self[column]
+
+
+class _Types(dict):
+    """Types of columns."""
+
+    def __init__(self, series):
+        super().__init__()
+        self._series = series
+
+    def __missing__(self, column):
+        self[column] = _type(self._series[column])
+        return self[column]
 
 
 def _scattered(series, rows, cells):

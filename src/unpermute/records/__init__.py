@@ -1,6 +1,8 @@
 """Records with values under wrong columns: value models, joint model, search and decision."""
 
+from unpermute.records._alone import judge_records, leave_tails
 from unpermute.records._bins import Bins
+from unpermute.records._calibrate import Calibration
 from unpermute.records._causes import (
     ANOTHER_ORDER,
     PERMUTED,
@@ -20,7 +22,9 @@ from unpermute.records._model import RecordModel
 from unpermute.records._prior import MovePrior
 from unpermute.records._read import KINDS, ColumnKind, describe_columns, read_cells
 from unpermute.records._repair import KnownRecords, RecordRepairs, learn_records, repair_records
+from unpermute.records._rule import Rule
 from unpermute.records._score import score_records
+from unpermute.records._screen import Screen
 from unpermute.records._smooth import Smooth, fit_smooth
 from unpermute.records._tails import shift_whole_tails
 from unpermute.records._tempering import Tempering
@@ -46,7 +50,9 @@ __all__ = [
     "explain",
     "find_exchanges",
     "fit_smooth",
+    "judge_records",
     "learn_records",
+    "leave_tails",
     "name_causes",
     "number_cells",
     "read_cells",
@@ -58,5 +64,5 @@ __all__ = [
 # What a learned model consists of: the classes that a model in a file may hold.
 MODEL_PARTS = (
     KnownRecords, RecordModel, ValueModel, Smooth, TextModel, JointModel, Score, MovePrior, Cells,
-    Dependence, Bins, Tempering,
+    Dependence, Bins, Tempering, Rule, Calibration, Screen,
 )  # fmt: skip

@@ -11,7 +11,7 @@ from unpermute.records._model import search_placed
 __all__ = ["margins"]
 
 
-def margins(model, placed, gain, pool, *, n_decoys, seed, n_jobs):
+def margins(model, placed, gain, pool, *, n_decoys, seed, n_jobs, draws=None):
     """Return the gain of every record minus that of its best decoy.
 
     Parameters
@@ -30,6 +30,9 @@ def margins(model, placed, gain, pool, *, n_decoys, seed, n_jobs):
         Draws them.
     n_jobs : int or None
         Threads.
+    draws : callable or None
+        ``draws(k)`` gives the record of the pool that every record has for its k-th decoy; None:
+        random ones.
 
     Returns
     -------
@@ -37,8 +40,8 @@ def margins(model, placed, gain, pool, *, n_decoys, seed, n_jobs):
     """
     rng = np.random.default_rng(seed)
     margin = np.full(len(gain), np.inf)
-    for _ in range(n_decoys if len(gain) and len(pool) else 0):
-        decoys = pool[rng.integers(len(pool), size=len(gain))]
+    for k in range(n_decoys if len(gain) and len(pool) else 0):
+        decoys = pool[rng.integers(len(pool), size=len(gain)) if draws is None else draws(k)]
         best = search_placed(model, placed, decoys=decoys, n_jobs=n_jobs).gain
         margin = np.minimum(margin, gain - best)
     return margin

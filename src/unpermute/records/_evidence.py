@@ -6,6 +6,7 @@ proposal against all other changes.
 """
 
 from dataclasses import dataclass, fields
+from functools import partial
 
 import numpy as np
 from scipy.special import expit, logit
@@ -47,10 +48,11 @@ class Judge:
     seed: int
     n_jobs: int | None
 
-    def weigh(self, placed, found=None, *, pool):
+    def weigh(self, placed, found=None, *, pool, draws=None):
         """Search the records, unless they have been, and score the proposals.
 
-        `pool` holds the words of records that decoys are drawn from.
+        `pool` holds the words of records that decoys are drawn from; ``draws(rows, k)`` says which
+        of them are the k-th decoys of some rows, by default random ones.
         """
         if found is None:
             found = search_placed(self.model, placed, n_jobs=self.n_jobs)
@@ -61,6 +63,7 @@ class Judge:
         margin[rows] = margins(
             self.model, placed.take(rows), found.gain[rows], pool, n_decoys=N_DECOYS,
             seed=self.seed, n_jobs=self.n_jobs,
+            draws=None if draws is None else partial(draws, rows),
         )  # fmt: skip
         clear = np.clip(logit(self._share(found)), -_CLEAREST, _CLEAREST)
         return Evidence(found.permutations.astype(np.int16), odds, margin, clear, followed)

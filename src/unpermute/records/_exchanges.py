@@ -13,7 +13,13 @@ import numpy as np
 from unpermute.records._divided import divide_pair, find_divisions, some_rows
 from unpermute.records._runs import Run, find_runs
 
-__all__ = ["add_questions", "exchange_orders", "find_exchanges", "with_exchanges"]
+__all__ = [
+    "add_questions",
+    "exchange_orders",
+    "find_exchanges",
+    "with_exchanges",
+    "without_pairs",
+]
 
 
 def find_exchanges(cells, told):
@@ -116,14 +122,17 @@ def add_questions(result, cells, questions):
         division = divide_pair(cells, each.a, each.b, told=True)
         if division is not None and (each.a, each.b) not in asked:
             questions = [*questions, division]
-    return replace(_without_pairs(result, questions), questions=questions)
+    pairs = [(each.a, each.b) for each in questions]
+    return replace(without_pairs(result, pairs), questions=questions)
 
 
-def _without_pairs(result, questions):
-    """Leave records alone that would exchange columns which are a question."""
+def without_pairs(result, pairs):
+    """Leave records alone that would exchange two columns of `pairs`."""
+    if not len(pairs):
+        return result
     status, permutations = result.status.copy(), result.permutations.copy()
-    for each in questions:
-        swaps = permutations[:, each.a] == each.b
+    for a, b in pairs:
+        swaps = permutations[:, a] == b
         status[swaps] = "uncertain"
         permutations[swaps] = np.arange(permutations.shape[1])
     return replace(result, status=status, permutations=permutations)

@@ -8,7 +8,7 @@ from unpermute.numerics.parallel import map_blocks
 from unpermute.records._evidence import Evidence
 from unpermute.records._model import place_cells
 
-__all__ = ["weigh_all"]
+__all__ = ["unsearched", "weigh_all"]
 
 # Cells of the lookup tables of one block of records: bounds the memory.
 _BLOCK_CELLS = 1_000_000
@@ -23,16 +23,13 @@ def weigh_all(judge, cells, rows, evidence, screen):
     Records that do not pass the screen, if there is one, are not searched.
     """
     n, p = cells.shape
-    parts = Evidence(
-        np.tile(np.arange(p, dtype=np.int16), (n, 1)), np.full(n, _NOT_SEARCHED),
-        np.full(n, -np.inf), np.zeros(n), np.zeros(n, dtype=bool),
-    )  # fmt: skip
+    parts = unsearched(n, p)
     alone = replace(judge, n_jobs=1)
 
     def weigh(start, stop):
         part, others = np.arange(start, stop), np.zeros(0, dtype=np.int64)
         if screen is not None:
-            passing = screen.passes(cells.take(slice(start, stop)))
+            passing = screen.passes(judge.model, cells.take(slice(start, stop)))
             part, others = part[passing], part[~passing][:_DECOY_RECORDS]
         # Blocks of the search are smaller: it looks up every value in every column.
         for chosen in np.array_split(part, -(-len(part) // size)) if len(part) else []:
@@ -48,3 +45,11 @@ def weigh_all(judge, cells, rows, evidence, screen):
     for target, source in zip(parts.arrays(), evidence.arrays(), strict=True):
         target[rows] = source
     return parts
+
+
+def unsearched(n, p):
+    """Return the evidence of n records of p columns that were not searched."""
+    return Evidence(
+        np.tile(np.arange(p, dtype=np.int16), (n, 1)), np.full(n, _NOT_SEARCHED),
+        np.full(n, -np.inf), np.zeros(n), np.zeros(n, dtype=bool),
+    )  # fmt: skip

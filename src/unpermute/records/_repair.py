@@ -29,12 +29,13 @@ from unpermute.records._model import (
     learn_model,
     place_cells,
 )
+from unpermute.records._rule import Rule
 from unpermute.records._screen import fit_screen
 from unpermute.records._sources import repair_sources
 from unpermute.records._tempering import Tempering, no_tempering
 from unpermute.records._trials import Trials, choose_records, run_trials, weigh
 
-__all__ = ["KnownRecords", "RecordRepairs", "learn_records", "repair_records"]
+__all__ = ["KnownRecords", "RecordRepairs", "decide", "learn_records", "repair_records"]
 
 # Records that a model is learned from.
 _LEARNED_FROM = 10_000
@@ -69,6 +70,8 @@ class KnownRecords:
     own, own_links, version : ndarray
         What their cells and links are worth with themselves left out, and which version of the
         joint distribution they did not shape.
+    rule : Rule or None
+        What decides about records alone; None if records were judged with others only.
     """
 
     model: RecordModel
@@ -77,6 +80,7 @@ class KnownRecords:
     own: np.ndarray
     own_links: np.ndarray
     version: np.ndarray
+    rule: Rule | None = None
 
 
 @dataclass(frozen=True)
@@ -132,7 +136,7 @@ class RecordRepairs:
 
 def repair_records(
     cells, *, reference=None, groups=None, rank=None, max_moves=None, min_confidence=0.95,
-    random_state=None, n_jobs=None, known=None, exchanges=(),
+    random_state=None, n_jobs=None, known=None, exchanges=(), n_learned=None,
 ):  # fmt: skip
     """Find records whose values stand under the wrong columns, and put the values back.
 
@@ -159,6 +163,8 @@ def repair_records(
     exchanges : sequence of tuple of int
         What a person says: two columns that are exchanged from a first to a last row, or two
         columns that are exchanged wherever they are unlike one row.
+    n_learned : int or None
+        Most records to learn from; None: 10,000.
 
     Returns
     -------
@@ -184,7 +190,7 @@ def repair_records(
     seed = _seed(random_state)
     if reason := _not_judged(cells if reference is None else reference, known):
         return _untouched(cells, reason)
-    options = dict(rank=rank, seed=seed, n_jobs=n_jobs)
+    options = dict(rank=rank, seed=seed, n_jobs=n_jobs, n_learned=n_learned)
     if groups is not None:
         if known is None and reference is not None:
             known = learn_records(reference, **options)[0]
@@ -194,7 +200,15 @@ def repair_records(
     whole = cells.permuted(orders.astype(np.int64)) if certain else cells
     result = _repair_each(whole, reference, known, max_moves, min_confidence, options)
     result = with_exchanges(result, orders, sure, cause, min_confidence)
-    return result if exchanges else add_questions(result, cells, questions)
+    result = result if exchanges else add_questions(result, cells, questions)
+    return _with_closed(result, [*certain, *result.questions])
+
+
+def _with_closed(result, exchanges):
+    """Let the rule leave columns alone that are exchanged in many rows: it sees one at a time."""
+    known, pairs = result.known, [(each.a, each.b) for each in exchanges]
+    closed = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return replace(result, known=replace(known, rule=replace(known.rule, closed=closed)))
 
 
 def _seed(random_state):
@@ -217,23 +231,30 @@ def _repair_each(cells, reference, known, max_moves, min_confidence, options):
     elif known is None:
         known, weighed = learn_records(cells, **options)
     if weighed is None:
-        known, weighed = _meet(known, cells, seed, n_jobs)
+        known, weighed = _meet(known, cells, seed, n_jobs, options["n_learned"])
     judge, rows, evidence = weighed
     tried = _trial_records(known)
     trials = run_trials(judge, tried, seed=seed)
     weights = weigh(trials, evidence)
     limits = limits_of(evidence, pair_distances(judge.model, tried), cells.take(rows))
     calibration = calibrate(evidence, trials, weights, limits)
+    screen = None
     if len(rows) < cells.shape[0]:
         screen = _screen(judge, known, cells, rows, evidence, trials, calibration)
         evidence = weigh_all(judge, cells, rows, evidence, screen)
-    result = _decide(cells, evidence, calibration, max_moves, min_confidence, alone)
-    return replace(result, known=known, **_measured(trials, weights, calibration, min_confidence))
+    gaps, undecided = cells.missing().mean(axis=0), 0.0
+    if alone:
+        undecided = _share_undecided(calibration, evidence)
+    result = decide(cells, evidence, calibration, max_moves, min_confidence, gaps, undecided)
+    measured = _measured(trials, weights, calibration, min_confidence)
+    rule = Rule(calibration, screen, gaps, undecided, np.zeros((0, 2), dtype=np.int64), seed,
+                **measured)  # fmt: skip
+    return replace(result, known=replace(known, rule=rule), **measured)
 
 
-def learn_records(cells, *, rank=None, seed=0, n_jobs=None):
+def learn_records(cells, *, rank=None, seed=0, n_jobs=None, n_learned=None):
     """Learn from a table; returns what is known, and (judge, rows, evidence) of the records."""
-    rows = _sample(cells, seed)
+    rows = _sample(cells, seed, n_learned)
     some = cells if len(rows) == cells.shape[0] else cells.take(rows)
     learned = learn_model(some, rank=rank, seed=seed, n_jobs=n_jobs)
     placed, tempering = learned.placed, learned.tempering
@@ -249,9 +270,9 @@ def learn_records(cells, *, rank=None, seed=0, n_jobs=None):
     return known, (judge, rows, evidence)
 
 
-def _meet(known, cells, seed, n_jobs):
+def _meet(known, cells, seed, n_jobs, n_learned):
     """Adapt what is known to the damage of another table."""
-    rows = _sample(cells, seed)
+    rows = _sample(cells, seed, n_learned)
     placed = place_cells(known.model, cells.take(rows))
     model = adapt_prior(known.model, placed, n_jobs=n_jobs)
     judge = Judge(model, known.tempering, seed, n_jobs)
@@ -303,12 +324,12 @@ def _not_judged(cells, known):
     return ""
 
 
-def _sample(cells, seed):
+def _sample(cells, seed, n_learned):
     """Some of the records of a large table, in order."""
-    n = cells.shape[0]
-    if n <= _LEARNED_FROM:
+    n, most = cells.shape[0], n_learned or _LEARNED_FROM
+    if n <= most:
         return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, _LEARNED_FROM, replace=False))
+    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
 
 
 def _trial_records(known) -> Placed:
@@ -328,18 +349,42 @@ def _screen(judge, known, cells, rows, evidence, trials, calibration):
     return fit_screen(judge.model, cells.take(fresh), [cells.take(rows[listed]), damaged])
 
 
-def _decide(cells, evidence, calibration, max_moves, min_confidence, alone):
-    """Decide about every record; `alone`: no other table says which side is right."""
+def _share_undecided(calibration, evidence):
+    """Share of the records that would move where it is too large to tell which are right, or 0."""
+    share = float(np.mean(calibration.probabilities(evidence)[0] >= _EVEN))
+    return share if share >= _MOST_MOVED else 0.0
+
+
+def decide(cells, evidence, calibration, max_moves, min_confidence, gaps, undecided):
+    """Decide about every record.
+
+    Parameters
+    ----------
+    cells : Cells
+        The records.
+    evidence : Evidence
+        What speaks for their proposals.
+    calibration : Calibration
+        From evidence to probabilities.
+    max_moves, min_confidence
+        As for :func:`repair_records`.
+    gaps : ndarray of shape (p,)
+        Share of the missing cells of every column.
+    undecided : float
+        Above 0: so many records would move that it cannot be told which ones are right.
+
+    Returns
+    -------
+    RecordRepairs
+        Without what was learned.
+    """
     n, p = cells.shape
     damaged, confidence = calibration.probabilities(evidence)
-    # Where most records would move, it cannot be told whether they or the others are right.
-    share = float(np.mean(damaged >= _EVEN))
-    told_apart = not alone or share < _MOST_MOVED
-    if not told_apart:
+    if undecided:
         damaged, confidence = np.minimum(damaged, _EVEN), np.minimum(confidence, _EVEN)
     moved = evidence.permutations != np.arange(p)
-    allowed = told_apart & evidence.followed & (moved.sum(axis=1) <= (max_moves or p))
-    allowed &= ~_through_gaps(cells, moved, evidence)
+    allowed = (undecided == 0) & evidence.followed & (moved.sum(axis=1) <= (max_moves or p))
+    allowed &= ~_through_gaps(cells, moved, evidence, gaps)
     sure = allowed & (confidence >= min_confidence)
     listed = evidence.followed & (damaged >= _LISTED)
     status = np.where(sure, "recovered", np.where(listed, "uncertain", "clean"))
@@ -350,18 +395,18 @@ def _decide(cells, evidence, calibration, max_moves, min_confidence, alone):
         np.where(sure[:, None], evidence.permutations, np.arange(p, dtype=np.int16)),
         evidence.permutations, evidence.odds, damaged,
         np.where(suspicious, confidence, 1 - damaged), status, cause, None, 0.0, {},
-        undecided=0.0 if told_apart else share,
+        undecided=undecided,
     )  # fmt: skip
 
 
-def _through_gaps(cells, moved, evidence):
+def _through_gaps(cells, moved, evidence, share):
     """Proposals that move a gap although gaps are common in the columns it moves between."""
-    gaps, found = cells.missing(), np.zeros(len(moved), dtype=bool)
-    share = gaps.mean(axis=0)
+    found = np.zeros(len(moved), dtype=bool)
     rows = np.flatnonzero(evidence.followed)
+    gaps = cells.take(rows).missing()
     rarest = np.where(moved[rows], share, 1.0).min(axis=1, initial=1.0)
     strong = (evidence.margin[rows] > 0) | (evidence.odds[rows] > _STRONG)
-    found[rows] = np.any(gaps[rows] & moved[rows], axis=1) & (rarest >= _RARE_GAPS) & ~strong
+    found[rows] = np.any(gaps & moved[rows], axis=1) & (rarest >= _RARE_GAPS) & ~strong
     return found
 
 

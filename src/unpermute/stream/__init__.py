@@ -15,7 +15,7 @@ from unpermute.stream._open import (
     open_source,
     read_blocks,
 )
-from unpermute.stream._output import Part, read_results
+from unpermute.stream._output import Part, read_results, written_at_once
 from unpermute.stream._source import ArraySource, Source, check_numbers
 from unpermute.stream._transform import check_model, feature_names_of, transform, transform_with
 from unpermute.stream._work import without_training_data
@@ -38,4 +38,5 @@ __all__ = [
     "transform",
     "transform_with",
     "without_training_data",
+    "written_at_once",
 ]

@@ -17,7 +17,7 @@ import numpy as np
 
 from unpermute.stream._open import import_optional
 
-__all__ = ["Output", "Part", "open_output", "prepare_output", "read_results"]
+__all__ = ["Output", "Part", "open_output", "prepare_output", "read_results", "written_at_once"]
 
 _MANIFEST = "manifest.json"
 _ASIDE = ".aside"
@@ -88,7 +88,7 @@ class Output:
 
     def write(self, part: Part) -> None:
         """Write a partition; whoever looks sees all of it or nothing."""
-        with _written_at_once(self.path(part.start)) as file:
+        with written_at_once(self.path(part.start)) as file:
             if self.layout == "parquet":
                 import_optional("pyarrow.parquet").write_table(_to_table(part, self.names), file)
             else:
@@ -144,7 +144,7 @@ def prepare_output(output: Output, run: dict[str, str], *, overwrite: bool) -> N
     folder.mkdir(parents=True, exist_ok=True)
     layout = {key: value for key, value in asdict(output).items() if key != "folder"}
     text = json.dumps({"format": 1, "run": run, **layout}, indent=1)
-    with _written_at_once(manifest) as file:
+    with written_at_once(manifest) as file:
         file.write(text.encode())
 
 
@@ -196,7 +196,8 @@ def read_results(output) -> Iterator[Part]:
 
 
 @contextmanager
-def _written_at_once(path):
+def written_at_once(path):
+    """Give a file to write to; it is at its path when all is written, or not at all."""
     aside = path.with_name(f".{path.name}.{secrets.token_hex(6)}{_ASIDE}")
     try:
         # "x" creates the file with the permissions that new files get here.

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from unpermute.table._audit import AuditResult, audit
     from unpermute.table._model import TableModel
     from unpermute.table._ragged import MendedLine, mend_lines
-    from unpermute.table._repair import learn, repair, scan
+    from unpermute.table._repair import learn, learn_sample, repair, scan
     from unpermute.table._result import TableResult
     from unpermute.table._reviewed import exchanged_rows, reviewed
 
@@ -20,6 +20,7 @@ __all__ = [
     "audit",
     "exchanged_rows",
     "learn",
+    "learn_sample",
     "mend_lines",
     "repair",
     "reviewed",
@@ -37,6 +38,7 @@ __getattr__ = lazily(
         "audit": "_audit",
         "exchanged_rows": "_reviewed",
         "learn": "_repair",
+        "learn_sample": "_repair",
         "mend_lines": "_ragged",
         "repair": "_repair",
         "reviewed": "_reviewed",

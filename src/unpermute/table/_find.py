@@ -13,6 +13,8 @@ from unpermute.records import (
     RecordRepairs,
     describe_columns,
     explain,
+    judge_records,
+    leave_tails,
     read_cells,
     repair_records,
     shift_whole_tails,
@@ -89,12 +91,16 @@ def find_in_records(frame, options, columns, exclude):
     if options["groups"] is not None:
         texts = [str(cell) for cell in frame[options["groups"]].to_list()]
         groups = np.unique(np.array(texts, dtype=object), return_inverse=True)[1]
-    repairs = repair_records(
-        cells, reference=_reference_cells(options, names), groups=groups, rank=options["rank"],
-        max_moves=options["max_moves"], min_confidence=options["min_confidence"],
-        random_state=options["random_state"], n_jobs=options["n_jobs"], known=known,
-        exchanges=places_of_answers(options["exchange"], names, len(frame)),
-    )  # fmt: skip
+    deciding = {name: options[name] for name in ("max_moves", "min_confidence", "n_jobs")}
+    if options["adapt"]:
+        repairs = repair_records(
+            cells, reference=_reference_cells(options, names), groups=groups, rank=options["rank"],
+            random_state=options["random_state"], known=known,
+            exchanges=places_of_answers(options["exchange"], names, len(frame)),
+            n_learned=options["n_learned"], **deciding,
+        )  # fmt: skip
+    else:
+        repairs = judge_records(known, cells, **deciding)
     notes = [f"Infinite values counted as missing: {n_infinite:,}."] if n_infinite else []
     if repairs.undecided:
         notes.append(
@@ -162,6 +168,8 @@ def _over_all_columns(frame, names, repairs, options):
     if not shifted or len(names) == len(every):
         return repairs, names
     places = [every.index(name) for name in names]
+    if not options["adapt"]:
+        return leave_tails(repairs, places, len(every)), names
     if places != sorted(places):
         return repairs, names
     cells = read_cells(frame, every, options["kinds"])[0]
@@ -194,12 +202,14 @@ def _evidence(frame, names, cells, repairs: RecordRepairs):
         rows = np.sort(rows[np.argsort(-repairs.damaged[rows], kind="stable")[:_MOST_EXPLAINED]])
     if not len(rows):
         return phrases
-    p = len(names)
-    texts = cell_texts(frame, names, np.repeat(rows, p), np.tile(np.arange(p), len(rows)))
+    # Only values that move are shown.
+    proposals = repairs.proposals[rows]
+    record, column = np.nonzero(proposals != np.arange(len(names)))
+    texts = cell_texts(frame, names, rows[record], column)
+    shown = dict(zip(zip(record.tolist(), column.tolist(), strict=True), texts, strict=True))
     phrases[rows] = explain(
-        repairs.known, cells.take(rows), repairs.proposals[rows], names,
-        lambda r, column: texts[r * p + column],
-    )  # fmt: skip
+        repairs.known, cells.take(rows), proposals, names, lambda r, column: shown[r, column]
+    )
     return phrases
 
 

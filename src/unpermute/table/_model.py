@@ -56,13 +56,17 @@ class TableModel:
             f"<ul>{names}{rest}</ul></details>"
         )
 
-    def scan(self, frame, **options) -> Any:
+    def scan(self, frame, *, adapt=True, **options) -> Any:
         """Say which records of another table with the same columns look shuffled.
 
         Parameters
         ----------
         frame : pandas, polars or pyarrow data frame
             The other table.
+        adapt : bool, default=True
+            Whether to learn from this table how often and how records are damaged. False: every
+            record is judged alone, by what was seen in the table that the model was learned from;
+            the same record gets the same answer whatever others stand beside it.
         **options : dict
             Options of :func:`unpermute.table.scan`.
 
@@ -71,18 +75,24 @@ class TableModel:
         TableResult
             What was found.
         """
-        from unpermute.table._repair import scan
+        from unpermute.table._repair import judge_alone, scan
 
         with _one_sentence():
+            if not adapt:
+                return judge_alone(frame, self, change=False, **options)
             return scan(frame, model=self, **options)
 
-    def repair(self, frame, **options) -> Any:
+    def repair(self, frame, *, adapt=True, **options) -> Any:
         """Repair another table with the same columns.
 
         Parameters
         ----------
         frame : pandas, polars or pyarrow data frame
             The other table.
+        adapt : bool, default=True
+            Whether to learn from this table how often and how records are damaged. False: every
+            record is judged alone, by what was seen in the table that the model was learned from;
+            the same record gets the same answer whatever others stand beside it.
         **options : dict
             Options of :func:`unpermute.table.repair`.
 
@@ -91,9 +101,11 @@ class TableModel:
         TableResult
             What was found, and the repaired table.
         """
-        from unpermute.table._repair import repair
+        from unpermute.table._repair import judge_alone, repair
 
         with _one_sentence():
+            if not adapt:
+                return judge_alone(frame, self, change=True, **options)
             return repair(frame, model=self, **options)
 
     def save(self, path) -> None:

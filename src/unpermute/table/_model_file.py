@@ -214,6 +214,7 @@ def _check_sizes(p, known):
         and 0 <= cells.styles.min(initial=0) <= cells.styles.max(initial=0) < len(cells.style_names)
         and (n == 0 or (known.own.shape == (n, p) and known.version.shape == (n,)))
         and known.model.dependence.sound(p)
+        and (known.rule is None or known.rule.sound(p))
         and (n == 0 or known.own_links.shape == (n, len(known.model.dependence)))
         and 0 <= known.version.min(initial=0) <= known.version.max(initial=0) < max(versions, 1)
     )

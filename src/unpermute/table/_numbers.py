@@ -57,8 +57,8 @@ class NumericTable:
     notes: list[str] = field(default_factory=list)
 
 
-def open_frame(frame, name="frame"):
-    """Wrap a pandas, polars or pyarrow frame, or say what it should be."""
+def open_frame(frame, name="frame", *, least=2):
+    """Wrap a pandas, polars or pyarrow frame of `least` rows or more, or say what it should be."""
     try:
         frame = nw.from_native(frame, eager_only=True)
     except TypeError:
@@ -79,7 +79,7 @@ def open_frame(frame, name="frame"):
                 f"{name} has the column {column!r} of Arrow's string_view type, which pyarrow"
                 " cannot take rows of; cast it to string first."
             )
-    if len(frame) < 2:
+    if len(frame) < least:
         found = "no rows" if len(frame) == 0 else "one row"
         raise ValueError(f"{name} has {found}; a table needs several.")
     return frame

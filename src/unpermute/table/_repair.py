@@ -1,6 +1,7 @@
 """`scan`, `repair` and `learn`: a data frame in, what is shuffled and the repaired frame out."""
 
 import time
+from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
@@ -14,7 +15,7 @@ from unpermute.table._numbers import check_names, open_frame
 from unpermute.table._options import check_options, listed_names
 from unpermute.table._result import TableResult, changes_frame, vectors_frame
 
-__all__ = ["learn", "repair", "scan"]
+__all__ = ["judge_alone", "learn", "learn_sample", "repair", "scan"]
 
 
 def scan(
@@ -211,15 +212,79 @@ def learn(
     return result.model
 
 
+def judge_alone(frame, model, *, change, **options):
+    """Judge every record by a model, whatever others stand beside it.
+
+    Parameters
+    ----------
+    frame : pandas, polars or pyarrow data frame
+        The records.
+    model : TableModel
+        What they are judged by; nothing is learned from the records.
+    change : bool
+        Whether the result holds the repaired frame.
+    **options : dict
+        ``id``, ``min_confidence``, ``max_moves``, ``n_jobs`` and ``verbose`` of :func:`repair`.
+
+    Returns
+    -------
+    TableResult
+    """
+    allowed = {"id": None, "min_confidence": 0.95, "max_moves": None, "n_jobs": None, "verbose": 0}
+    for name in options:
+        if name not in allowed:
+            raise ValueError(f"{name} takes a whole table; with adapt=False, leave it out.")
+    if model.known.rule is None:
+        raise ValueError(
+            "The model was learned from records of several sources (groups) and cannot judge"
+            " records alone; learn another one without groups."
+        )
+    return _run(frame, change, model=model, adapt=False, **allowed | options)
+
+
+def learn_sample(frame, *, model=None, n_learned=None, **options):
+    """Scan a sample of a table, for a model that judges the records of all of it alone.
+
+    Parameters
+    ----------
+    frame : pandas, polars or pyarrow data frame
+        The sample, in the order of the table.
+    model : TableModel, default=None
+        A model to adapt to the damage of this table; None: learn one.
+    n_learned : int, default=None
+        Records of the sample to learn from; the others tell what is usual.
+    **options : dict
+        Options of :func:`scan`.
+
+    Returns
+    -------
+    TableResult
+        With a model.
+    """
+    result = _run(frame, False, 0, model=model, n_learned=n_learned, **options)
+    if result.model is None:
+        raise ValueError(f"Nothing was learned. {result.summary['structure']['sentence']}")
+    return result
+
+
+# Options of `scan` and `repair`, and what is not theirs.
+_DEFAULTS: dict[str, Any] = {
+    "vectors": "rows", "id": None, "columns": None, "exclude": None, "kinds": None, "blocks": None,
+    "groups": None, "reference": None, "n_subspaces": None, "rank": None, "min_confidence": 0.95,
+    "max_moves": None, "random_state": 0, "n_jobs": None, "model": None, "exchange": None,
+    "adapt": True, "n_learned": None,
+}  # fmt: skip
+
+
 def _run(frame, change, verbose, **options):
     with show_progress(verbose):
-        return _find_and_move(frame, change, options)
+        return _find_and_move(frame, change, _DEFAULTS | options)
 
 
 def _find_and_move(frame, change, options):
     """Read, find, move, list."""
     start = time.perf_counter()
-    frame = open_frame(frame)
+    frame = open_frame(frame, least=2 if options["adapt"] else 0)
     for name in ("columns", "exclude"):
         options[name] = listed_names(options[name], name)
     if options["kinds"] is None and isinstance(options["model"], TableModel):
@@ -238,16 +303,18 @@ def _find_and_move(frame, change, options):
     changes = found.proposals.accepted()
     repaired = move_cells(frame, changes.names, changes) if change else frame
     summary = _summary(frame, found, options, by_row=by_row)
+    proposals = changes_frame(frame, found.proposals, ids)
+    made = nw.from_native(proposals)[np.flatnonzero(found.proposals.accept).tolist()]
     summary["seconds"] = time.perf_counter() - start
     return TableResult(
         repaired.to_native(),
-        changes_frame(frame, changes, ids),
+        nw.maybe_reset_index(made).to_native(),
         vectors_frame(frame, found, ids, by_row=by_row),
         summary,
         None
         if found.model is None
         else TableModel(found.names, found.model, _kinds_of(found.names, options["kinds"])),
-        changes_frame(frame, found.proposals, ids),
+        proposals,
         found.damaged,
         found.confidence,
         found.proposals,
@@ -322,7 +389,8 @@ def _summary(frame, found, options, *, by_row):
 
 def _settings(options):
     """Options that the answer depends on; of tables and models only whether they were given."""
-    settings = {name: value for name, value in options.items() if name != "n_jobs"}
+    hidden = ("n_jobs", "n_learned", "adapt")
+    settings = {name: value for name, value in options.items() if name not in hidden}
     for name in ("reference", "model"):
         settings[name] = None if options[name] is None else "given"
     return settings

@@ -1,19 +1,12 @@
-"""The work of :mod:`unpermute.stream` on a Dask cluster.
+"""The work of :mod:`unpermute.stream` on a Dask cluster."""
 
-The same tasks are called on the same blocks, by workers that read their blocks and write their
-partitions themselves; only samples and progress come back. Labels, status, permutations and moved
-values are those of a local run. Tasks are pure and partitions appear complete, so a worker that
-dies costs the time of its block.
-"""
-
-import pickle
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
+from unpermute.distributed._client import RETRIES, connect, share
 from unpermute.numerics.parallel import map_by, one_blas_thread
 from unpermute.stream import (
     ArraySource,
@@ -23,17 +16,12 @@ from unpermute.stream import (
     check_numbers,
     feature_names_of,
     fit_with,
-    import_optional,
     open_source,
     transform_with,
     without_training_data,
 )
 
 __all__ = ["fit", "transform"]
-
-# How often a block may fail, or take its worker with it, before the run gives up.
-_RETRIES = 2
-_ALLOWED_FAILURES = 10
 
 
 def fit(
@@ -83,7 +71,7 @@ def fit(
     ... )  # doctest: +SKIP
     """
     check_count("block_size", block_size)
-    with _connect(client, n_workers) as connected, map_by(partial(_map_on, connected)):
+    with connect(client, n_workers) as connected, map_by(partial(_map_on, connected)):
         return fit_with(
             partial(_run_on, connected),
             model,
@@ -142,7 +130,7 @@ def transform(
     """
     check_count("block_size", block_size)
     check_model(model)
-    with _connect(client, n_workers) as connected:
+    with connect(client, n_workers) as connected:
         opened = _open(source, columns, feature_names_of(model), connected)
         run = partial(_run_on, connected)
         return transform_with(
@@ -164,48 +152,6 @@ class _DaskSource(Source):
     def fingerprint(self):
         # Dask names an array after what it is made from.
         return self.array.name
-
-
-@contextmanager
-def _connect(client, n_workers):
-    """Give a client; close afterwards what was opened here."""
-    distributed = import_optional("distributed")
-    if isinstance(client, distributed.Client):
-        if client.asynchronous:
-            raise ValueError("client must not be asynchronous: the results are waited for.")
-        yield client
-    elif isinstance(client, str):
-        try:
-            connected = distributed.Client(client, set_as_default=False)
-        except (OSError, ValueError) as error:
-            raise ConnectionError(f"client={client!r} does not answer: {error}") from error
-        with connected:
-            yield connected
-    elif client is None:
-        with (
-            _local_cluster(n_workers) as cluster,
-            distributed.Client(cluster, set_as_default=False) as connected,
-        ):
-            yield connected
-    else:
-        raise TypeError(
-            f"client={client!r} must be a dask.distributed.Client, the address of a scheduler, or"
-            " None."
-        )
-
-
-def _local_cluster(n_workers):
-    if n_workers is not None:
-        check_count("n_workers", n_workers)
-    # Read when the scheduler starts: more than three workers may be killed over one block.
-    settings = {"distributed.scheduler.allowed-failures": _ALLOWED_FAILURES}
-    with import_optional("dask").config.set(settings):
-        return import_optional("distributed").LocalCluster(
-            n_workers=n_workers,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address="127.0.0.1:0",
-        )
 
 
 def _open(source, columns, names, client):
@@ -254,7 +200,7 @@ def _run_on(client, source, task, blocks) -> Iterator[tuple[int, object]]:
         # One thread per task: the workers share the cores already.
         task = replace(task, model=without_training_data(task.model, n_jobs=1))
     by_dask = isinstance(source, _DaskSource)
-    shared = _share(client, (task, None if by_dask else source))
+    shared = share(client, (task, None if by_dask else source))
     submit = _submit_blocks if by_dask else _submit_ranges
     futures = dict(zip(submit(client, shared, source, blocks), blocks, strict=True))
     try:
@@ -264,17 +210,9 @@ def _run_on(client, source, task, blocks) -> Iterator[tuple[int, object]]:
         client.cancel([*futures, shared])
 
 
-def _share(client, thing):
-    """Give all workers what their tasks have in common."""
-    # Functions of a user's script, as a recoverer, are known to this process only.
-    job = import_optional("cloudpickle").dumps(thing)
-    # A task of its own, not scattered data: if all workers that hold it die, it is run again.
-    return client.submit(pickle.loads, job, pure=False, retries=_RETRIES)
-
-
 def _submit_ranges(client, shared, source, blocks):
     starts, stops = zip(*blocks, strict=True)
-    return client.map(_call, starts, stops, shared=shared, pure=False, retries=_RETRIES)
+    return client.map(_call, starts, stops, shared=shared, pure=False, retries=RETRIES)
 
 
 def _submit_blocks(client, shared, source, blocks):
@@ -283,14 +221,14 @@ def _submit_blocks(client, shared, source, blocks):
 
     call = delayed(_call_on, pure=False)
     tasks = [call(source.array[start:stop], start, shared) for start, stop in blocks]
-    return client.compute(tasks, retries=_RETRIES)
+    return client.compute(tasks, retries=RETRIES)
 
 
 def _map_on(client, work, ranges):
     """Call pure work on every range on the workers; yield the results in order."""
-    shared = _share(client, work)
+    shared = share(client, work)
     starts, stops = zip(*ranges, strict=True)
-    futures = client.map(_work_on, starts, stops, shared=shared, pure=False, retries=_RETRIES)
+    futures = client.map(_work_on, starts, stops, shared=shared, pure=False, retries=RETRIES)
     try:
         for future in futures:
             yield future.result()
