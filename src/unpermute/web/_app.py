@@ -1,6 +1,7 @@
 """The pages: a request in, a page out. A change is a POST to the address of the page it shows."""
 
 import asyncio
+import hashlib
 import json
 import os
 from importlib.resources import files
@@ -32,6 +33,8 @@ _STATIC = {
     "workbench.css": "text/css",
     "icon.svg": "image/svg+xml",
 }
+# The address of such a file changes with its content.
+_FOR_EVER = {"cache-control": "private, max-age=31536000, immutable"}
 # Seconds between looks at whether tabs have something to hear, and between signs of life.
 _LOOK, _ALIVE = 0.2, 15.0
 _SAID = {
@@ -78,7 +81,14 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.globals |= {"counted": counted, "share": share_text, "sorts": SORTS}
+        self._assets = {name: _asset(name) for name in _STATIC}
+        addresses = {
+            name: f"/static/{name}?{hashlib.sha256(content).hexdigest()[:16]}"
+            for name, content in self._assets.items()
+        }
+        self._templates.globals |= {
+            "assets": addresses, "counted": counted, "share": share_text, "sorts": SORTS
+        }  # fmt: skip
 
     async def start(self, request: Request) -> Response:
         """Go where the work is."""
@@ -250,12 +260,9 @@ class Pages:
     async def static(self, request: Request) -> Response:
         """Send a style sheet or a script."""
         name = request.path_params["name"]
-        if name == "report.css":
-            return Response(style_sheet(), media_type="text/css")
         if name not in _STATIC:
             return await self.not_found(request, None)
-        content = (files("unpermute.web") / "static" / name).read_bytes()
-        return Response(content, media_type=_STATIC[name])
+        return Response(self._assets[name], media_type=_STATIC[name], headers=_FOR_EVER)
 
     async def refused(self, request: Request, error: Exception) -> Response:
         """Say in a sentence why something was not done."""
@@ -324,6 +331,12 @@ class Pages:
         }
         page = self._templates.get_template(template).render(**shared, **values)
         return HTMLResponse(page, status)
+
+
+def _asset(name):
+    """Return a style sheet or a script; the workbench builds on the report's style sheet."""
+    content = (files("unpermute.web") / "static" / name).read_bytes()
+    return style_sheet().encode() + content if name == "workbench.css" else content
 
 
 def _n_ragged(review):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
 
@@ -89,7 +90,10 @@ class Records:
             keep &= self.confidence < wanted.high
         if wanted.state:
             keep &= self._in_state(wanted.state, standing)
-        return self._sorted(np.flatnonzero(keep), wanted.sort)
+        if wanted.sort == "line":
+            return np.flatnonzero(keep)
+        order = self._sorted(wanted.sort)
+        return order[keep[order]]
 
     def including(self, rows: np.ndarray, order: np.ndarray, cause: str) -> "Records":
         """Return the records with others that nothing but a decision is known about."""
@@ -130,16 +134,21 @@ class Records:
             return (told != STAYS) & (told != self.order)
         return answer == ANSWERS.index(state)
 
-    def _sorted(self, places, sort):
-        if sort == "line":
-            return places
-        key = {
-            "sure": -self.confidence,
-            "unsure": self.confidence,
-            "damaged": -self.damaged,
-            "cells": -self.orders.sizes()[self.order],
-        }[sort]
-        return places[np.argsort(key[places], kind="stable")]
+    @cached_property
+    def _known_sorts(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def _sorted(self, sort):
+        """Places of all records in an order; kept, because sorting takes longer than filtering."""
+        if sort not in self._known_sorts:
+            key = {
+                "sure": -self.confidence,
+                "unsure": self.confidence,
+                "damaged": -self.damaged,
+                "cells": -self.orders.sizes()[self.order],
+            }[sort]
+            self._known_sorts[sort] = np.argsort(key, kind="stable")
+        return self._known_sorts[sort]
 
 
 def records_of(changes: Changes, orders: Orders) -> Records:

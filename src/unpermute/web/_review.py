@@ -289,7 +289,9 @@ class Review:
     def whole_records(self) -> nw.DataFrame:
         """Return the records that nobody suspects, to compare others with."""
         whole = ~np.isin(self.source.frame_rows, self.records.rows)
-        return self.frame.filter(whole.tolist()) if whole.any() else self.frame
+        if not whole.any():
+            return self.frame
+        return nw.from_native(self.source.frame.filter(whole), eager_only=True)
 
     def judged(self) -> dict[str, str]:
         """Return what every column was judged as; "" if it was not."""

@@ -227,14 +227,15 @@ def _neighbours(review, row, columns):
 
 def _around(review, row, wanted):
     """The records before and after this one that the filter finds, and where it stands."""
-    everything = review.records.chosen(replace(wanted, state=""), review.standing)
-    rows = review.records.rows[everything]
-    here = np.flatnonzero(rows == row)
+    records = review.records
+    everything = records.chosen(replace(wanted, state=""), review.standing)
+    here = np.flatnonzero(everything == records.place(row))
     if not len(here):
         return None, None, 0, 0
-    found = np.isin(everything, review.records.chosen(wanted, review.standing))
-    found[here[0]] = False
-    before, after = np.flatnonzero(found[: here[0]]), np.flatnonzero(found[here[0] + 1 :])
-    previous = int(rows[before[-1]]) if len(before) else None
-    following = int(rows[here[0] + 1 + after[0]]) if len(after) else None
+    found = np.zeros(len(records), dtype=bool)
+    found[records.chosen(wanted, review.standing)] = True
+    before, after = (side[found[side]] for side in np.split(everything, here))
+    after = after[after != records.place(row)]
+    previous = int(records.rows[before[-1]]) if len(before) else None
+    following = int(records.rows[after[0]]) if len(after) else None
     return previous, following, len(before) + 1, len(before) + len(after) + 1

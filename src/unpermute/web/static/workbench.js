@@ -307,6 +307,25 @@ function listen() {
   addEventListener("pagehide", () => news.close());
 }
 
+// A decision changes one or two lines of a list: the others stay the elements that they are, which
+// htmx need not look at again. A whole new page takes several times as long.
+
+function patch(event) {
+  if (page().dataset.page !== "records") return;
+  const view = new DOMParser().parseFromString(event.detail.serverResponse, "text/html").getElementById("view");
+  if (view?.dataset.page !== "records") return;
+  event.detail.shouldSwap = false;
+  select(null);
+  const known = new Map(lines().map((each) => [each.dataset.row, each]));
+  for (const fresh of all("tr[data-row]", view)) {
+    const old = known.get(fresh.dataset.row);
+    if (old?.outerHTML === fresh.outerHTML) fresh.replaceWith(old);
+  }
+  page().replaceWith(document.adoptNode(view));
+  htmx.process(page());
+  settle();
+}
+
 // After every change of the page.
 
 function settle() {
@@ -327,6 +346,9 @@ addEventListener("click", (event) => {
   if (row) select(row, { focus: false });
 });
 document.addEventListener("htmx:afterSettle", settle);
+document.addEventListener("htmx:beforeSwap", (event) => {
+  if (event.detail.requestConfig.verb === "post") patch(event);
+});
 document.addEventListener("htmx:beforeRequest", () => (busy += 1));
 document.addEventListener("htmx:afterRequest", () => {
   busy = Math.max(0, busy - 1);
