@@ -22,6 +22,7 @@ from unpermute.table import scan
 from unpermute.web._app import Pages, make_app
 from unpermute.web._journal import journal_path
 from unpermute.web._review import open_review
+from unpermute.web._scan import Scan
 from unpermute.web._workbench import Workbench
 
 PORT, TOKEN = 8765, "a-token"
@@ -60,7 +61,7 @@ def bench(table, found):
     bench = Workbench(read_table, table.parent)
     bench.open_now(str(table))
     bench.review.choose({"id": "patient"})
-    bench.review.take(found)
+    bench.review.take(Scan(found))
     yield bench
     bench.close()
 
@@ -377,7 +378,7 @@ class TestDeciding:
         again = open_review(str(table), read_table)
         assert again.was_scanned
         assert again.options["id"] == "patient"
-        again.take(found)
+        again.take(Scan(found))
         assert again.counts().accept == 1
         assert again.standing.notes == {rows[1]: "later"}
         again.journal.close()
@@ -431,7 +432,7 @@ class TestResults:
         write_as(path, as_csv(DAMAGED))
         bench = Workbench(read_table, tmp_path)
         bench.open_now(str(path))
-        bench.review.take(found)
+        bench.review.take(Scan(found))
         bench.review.decide(bench.review.records.rows[::2], "accept")
         browser, changes = browser_of(bench), tmp_path / "changes.csv"
         changes.write_bytes(browser.get("/results/changes").content)
@@ -587,7 +588,7 @@ def test_markup_in_a_table_is_text(tmp_path):
     bench.open_now(str(path))
     browser = browser_of(bench)
     pages = [browser.get("/columns").text]
-    bench.review.take(scan(bench.review.source.frame))
+    bench.review.take(Scan(scan(bench.review.source.frame)))
     row = int(bench.review.records.rows[0])
     decide(browser, row, "owner")
     for path in ("/summary", "/records", f"/records/{row}", "/bulk", "/history", "/results/report"):
@@ -613,7 +614,7 @@ class TestQuestions:
         path.write_bytes(half[0])
         bench = Workbench(read_table, tmp_path)
         bench.open_now(str(path))
-        bench.review.take(half[1])
+        bench.review.take(Scan(half[1]))
         yield bench
         bench.close()
 

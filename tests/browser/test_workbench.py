@@ -20,6 +20,7 @@ from unpermute.files import Changes, read_table
 from unpermute.table import TableResult
 from unpermute.web._journal import ANSWERS
 from unpermute.web._review import open_review
+from unpermute.web._scan import Scan
 from unpermute.web._workbench import Workbench
 
 LIST = "/records?state=open&sort=line"
@@ -522,7 +523,7 @@ def test_a_million_records(context, tmp_path):
         names=list(bench.review.source.columns),
     )  # fmt: skip
     kinds = [{"column": name, "kind": "number"} for name in bench.review.source.columns]
-    bench.review.take(TableResult(None, None, None, {"judged_columns": kinds}, moves=moves))
+    bench.review.take(Scan(TableResult(None, None, None, {"judged_columns": kinds}, moves=moves)))
     served, page = Served(bench), context.new_page()
     page.goto(served.address)
     page.goto(f"{served.base}/records?state=open&column=a&sort=unsure&page=700")

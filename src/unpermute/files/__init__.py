@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         written_changes,
     )
     from unpermute.files._csv_layout import NA_TEXTS, CsvStyle
-    from unpermute.files._line_edits import listed_edits
+    from unpermute.files._line_edits import EDIT_CAUSES, listed_edits
     from unpermute.files._moves import (
         INSERT,
         JOIN,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHANGE_COLUMNS",
+    "EDIT_CAUSES",
     "FORMATS",
     "INSERT",
     "JOIN",

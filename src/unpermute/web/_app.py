@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import os
+import shlex
 from importlib.resources import files
 from urllib.parse import parse_qsl, quote
 
@@ -15,11 +16,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 from unpermute._words import counted
-from unpermute.files import TableError
+from unpermute.files import TableError, split_suffix
 from unpermute.records import KINDS
-from unpermute.report import share_text, style_sheet
+from unpermute.report import share_text, style_sheet, sure_text
 from unpermute.web import _questions as questions
 from unpermute.web._guard import Guard
+from unpermute.web._orders import EDITS, STAYS
 from unpermute.web._records import SORTS, Filter
 from unpermute.web._results import RESULTS, read_answers, take_answers
 from unpermute.web._views import detail, history, list_page, some_lines
@@ -87,7 +89,8 @@ class Pages:
             for name, content in self._assets.items()
         }
         self._templates.globals |= {
-            "assets": addresses, "counted": counted, "share": share_text, "sorts": SORTS
+            "assets": addresses, "counted": counted, "share": share_text, "sorts": SORTS,
+            "sure": sure_text,
         }  # fmt: skip
 
     async def start(self, request: Request) -> Response:
@@ -146,6 +149,7 @@ class Pages:
         return self._page(
             "summary.html.j2", summary=review.result.summary, causes=by_cause, asked=len(asked),
             n_sure=int(records.sure.sum()), ragged=_n_ragged(review),
+            shuffled=review.shuffled_columns,
         )  # fmt: skip
 
     async def questions(self, request: Request) -> Response:
@@ -164,7 +168,10 @@ class Pages:
                 questions.answer(review, asked[k], _number(form.get("reading", "")))
                 message = "Answered."
         in_force = questions.answers_in_force(review)
-        return self._page("questions.html.j2", message, asked=asked, in_force=in_force)
+        return self._page(
+            "questions.html.j2", message, asked=asked, in_force=in_force,
+            shuffled=review.shuffled_columns, command=_column_command(review),
+        )  # fmt: skip
 
     async def records(self, request: Request) -> Response:
         """List suspicious records; decide about one of them, or about all that a filter finds."""
@@ -203,15 +210,17 @@ class Pages:
         rows, n_others = review.meant(wanted)
         records = review.records
         places = records.rows.searchsorted(rows)
+        proposed = review.shown_orders(rows) != STAYS
         causes = [
             (cause, int((records.cause[places] == k).sum()))
             for k, cause in enumerate(records.causes)
         ]
-        confidence = records.confidence[places]
+        confidence = records.confidence[places[proposed]]
         return self._page(
-            "bulk.html.j2", n=len(rows), n_others=n_others, wanted=wanted,
+            "bulk.html.j2", n=len(rows), n_proposed=int(proposed.sum()), n_others=n_others,
+            wanted=wanted,
             causes=[each for each in causes if each[1]],
-            lowest=float(confidence.min()) if len(rows) else 0.0,
+            lowest=float(confidence.min()) if len(confidence) else 0.0,
             wrong=float((1 - confidence).sum()),
             lines=some_lines(review, rows[:: max(1, len(rows) // _PREVIEWED)][:_PREVIEWED]),
         )  # fmt: skip
@@ -339,6 +348,19 @@ def _asset(name):
     return style_sheet().encode() + content if name == "workbench.css" else content
 
 
+def _column_command(review):
+    """The command that puts rows of shuffled columns back."""
+    table, options = os.path.basename(review.path), review.options
+    stem, *suffixes = split_suffix(table)
+    words = ["unpermute", "repair", table, "--vectors", "columns"]
+    words += ["--id", options["id"]] if options["id"] else []
+    for name, kind in options["kinds"].items():
+        words += ["--exclude", name] if kind == "ignore" else []
+    least = str(options["min_confidence"])
+    words += ["--min-confidence", least, "-o", f"{stem}.repaired{''.join(suffixes)}"]
+    return shlex.join(words)
+
+
 def _n_ragged(review):
     """Number of lines with another number of fields than the header."""
     return review.source.n_rows - len(review.source.frame_rows)
@@ -363,7 +385,9 @@ def _order(review, text):
         pairs = {int(a): int(b) for a, b in json.loads(text).items()}
     except (ValueError, AttributeError, TypeError):
         raise TableError("The edited order cannot be read.") from None
-    if sorted(pairs) != sorted(pairs.values()) or not all(0 <= each < n for each in pairs):
+    is_edit = len(pairs) == 1 and set(pairs.values()) <= set(EDITS.values())
+    closed = is_edit or sorted(pairs) == sorted(pairs.values())
+    if not closed or not all(0 <= each < n for each in pairs):
         raise TableError("Values would be lost or doubled: every value needs one place.")
     return review.orders.number(pairs.items())
 
@@ -384,4 +408,5 @@ def _options(form, review):
         "groups": form.get("groups") or None,
         "kinds": kinds,
         "min_confidence": least,
+        "shuffled_columns": "shuffled_columns" in form,
     }

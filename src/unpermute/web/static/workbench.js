@@ -8,6 +8,35 @@ const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 let selected = null; // row of the record that is selected in the list
 let held = null; // the value that is being moved: its place on the right side
 
+// Draw lines from items on the left to items on the right; those that move lie above the others.
+
+function join(root, pairs) {
+  const svg = root.querySelector(".joins");
+  const box = svg.getBoundingClientRect();
+  svg.setAttribute("viewBox", `0 0 ${box.width} ${box.height}`);
+  svg.replaceChildren();
+  const middle = (item) => {
+    const { top, height } = item.getBoundingClientRect();
+    return top - box.top + height / 2;
+  };
+  const moves = ([, item]) => item.classList.contains("moved");
+  for (const [from, to] of pairs.toSorted((a, b) => moves(a) - moves(b))) {
+    const [y1, y2, w] = [middle(from), middle(to), box.width];
+    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    path.setAttribute("d", `M0 ${y1}C${w / 2} ${y1} ${w / 2} ${y2} ${w} ${y2}`);
+    path.setAttribute("class", to.className);
+    svg.append(path);
+  }
+}
+
+// Put an order into the form (null: as proposed), and offer to go back to the proposal.
+
+function offer(order, edited) {
+  const form = document.querySelector("form.decide");
+  form.elements.order.value = order ? JSON.stringify(order) : "";
+  form.querySelector("[data-reset]").hidden = !edited;
+}
+
 // The editor: `order[place]` is the column that the value after the repair comes from.
 
 class Editor {
@@ -61,31 +90,9 @@ class Editor {
       item.classList.toggle("moved", origin !== place);
       item.classList.toggle("edited", origin !== this.proposed[place]);
     }
-    this.join(left, right);
-    const form = document.querySelector("form.decide");
+    join(this.root, right.map((item) => [left[this.order[Number(item.dataset.place)]], item]));
     const edited = this.places.some((place) => this.order[place] !== this.proposed[place]);
-    form.elements.order.value = this.isDirty || edited ? JSON.stringify(this.moved()) : "";
-    form.querySelector("[data-reset]").hidden = !edited;
-  }
-
-  join(left, right) {
-    const svg = this.root.querySelector(".joins");
-    const box = svg.getBoundingClientRect();
-    svg.setAttribute("viewBox", `0 0 ${box.width} ${box.height}`);
-    svg.replaceChildren();
-    const middle = (item) => {
-      const { top, height } = item.getBoundingClientRect();
-      return top - box.top + height / 2;
-    };
-    const sorted = right.toSorted((a, b) => a.classList.contains("moved") - b.classList.contains("moved"));
-    for (const item of sorted) {
-      const origin = this.order[Number(item.dataset.place)];
-      const [y1, y2, w] = [middle(left[origin]), middle(item), box.width];
-      const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
-      path.setAttribute("d", `M0 ${y1}C${w / 2} ${y1} ${w / 2} ${y2} ${w} ${y2}`);
-      path.setAttribute("class", item.className);
-      svg.append(path);
-    }
+    offer(this.isDirty || edited ? this.moved() : null, edited);
   }
 
   listen(button) {
@@ -165,6 +172,58 @@ class Editor {
   }
 }
 
+// The editor of a line with one field too many or too few: a column is chosen, and the rest follows.
+
+class LineEditor {
+  constructor(root) {
+    this.root = root;
+    this.origin = Number(root.dataset.origin);
+    this.now = all(".now-side li", root);
+    this.then = all(".then-side li", root);
+    this.fields = this.now.map((item) => item.querySelector(".value").textContent);
+    this.choice = document.querySelector("[data-choice]");
+    [this.began, this.proposed] = ["order", "proposed"].map((name) => Object.keys(JSON.parse(root.dataset[name]))[0] ?? "");
+    this.choice?.addEventListener("change", () => this.draw());
+    this.draw();
+  }
+
+  get isDirty() {
+    return (this.choice?.value ?? "") !== this.began;
+  }
+
+  reset() {
+    this.choice.value = this.proposed;
+    this.draw();
+  }
+
+  // The fields of the line that make the value of a column.
+  sources(column) {
+    const chosen = this.choice?.value ? Number(this.choice.value) : null;
+    if (chosen === null || column < chosen) return column < this.fields.length ? [column] : [];
+    if (this.origin === -1) return column === chosen ? [column, column + 1] : [column + 1];
+    return column === chosen ? [] : [column - 1];
+  }
+
+  draw() {
+    const chosen = this.choice?.value ?? "";
+    this.now.forEach((item) => item.classList.remove("moved"));
+    const pairs = this.then.flatMap((item, column) => {
+      const sources = this.sources(column);
+      const text = sources.map((k) => this.fields[k]).join(this.root.dataset.between);
+      item.querySelector(".value").textContent = sources.length ? text : "empty";
+      item.classList.toggle("moved", chosen === item.dataset.place);
+      item.classList.toggle("edited", chosen === item.dataset.place && chosen !== this.proposed);
+      if (chosen === item.dataset.place) sources.forEach((k) => this.now[k].classList.add("moved"));
+      return sources.map((k) => [this.now[k], item]);
+    });
+    join(this.root, pairs);
+    const edited = chosen !== this.proposed;
+    offer(chosen && (this.isDirty || edited) ? { [chosen]: this.origin } : null, edited);
+    const accept = document.querySelector("form.decide [value=accept]");
+    if (accept) accept.disabled = !chosen;
+  }
+}
+
 let editor = null;
 
 // The list: one record is selected.
@@ -226,7 +285,7 @@ function pressInList(key) {
 }
 
 function pressInRecord(key) {
-  if (key === "e") document.querySelector(".then-side li.moved .value, .then-side .value")?.focus();
+  if (key === "e") document.querySelector("[data-choice], .then-side li.moved button, .then-side button")?.focus();
   else if (key === "n") document.getElementById("note").focus();
   else all(`[data-key="${key}"]:not(:disabled)`)[0]?.click();
 }
@@ -333,7 +392,7 @@ function settle() {
   if (message) tell(message);
   held = null;
   const root = document.querySelector(".editor");
-  editor = root ? new Editor(root) : null;
+  editor = root && (root.matches(".of-line") ? new LineEditor(root) : new Editor(root));
   document.querySelector("[data-reset]")?.addEventListener("click", () => editor.reset());
   all("[data-upload]").forEach(receive);
   if (page().dataset.page === "records" && selected !== null) select(line());
