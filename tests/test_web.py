@@ -14,19 +14,17 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from starlette.testclient import TestClient
 
+from browsing import PORT, TOKEN, browser_of, decide
 from reviewed_tables import NAMES, as_csv, patients
 from unpermute.files import plan_moves, read_table, repaired_as
 from unpermute.table import scan
-from unpermute.web._app import Pages, make_app
+from unpermute.web._app import Pages
 from unpermute.web._journal import journal_path
 from unpermute.web._review import open_review
 from unpermute.web._scan import Scan
 from unpermute.web._workbench import Workbench
 
-PORT, TOKEN = 8765, "a-token"
-HOST = f"127.0.0.1:{PORT}"
 WHOLE, DAMAGED = patients()
 
 
@@ -66,15 +64,6 @@ def bench(table, found):
     bench.close()
 
 
-def browser_of(bench, *, welcome=True):
-    """A browser that has followed the first address."""
-    app = make_app(bench, port=PORT, token=TOKEN)
-    client = TestClient(app, base_url=f"http://{HOST}", headers={"origin": f"http://{HOST}"})
-    if welcome:
-        assert client.get(f"/?token={TOKEN}").status_code == 200
-    return client
-
-
 @pytest.fixture
 def browser(bench):
     return browser_of(bench)
@@ -105,10 +94,6 @@ def open_records(review):
     review._list_decided()
     rows = review.records.rows
     return rows[review.standing.answer[rows] == 0].tolist()
-
-
-def decide(browser, row, answer, **more):
-    return browser.post(f"/records/{row}", data={"answer": answer, **more})
 
 
 class TestGuard:
