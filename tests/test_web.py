@@ -618,6 +618,14 @@ class TestQuestions:
         browser.post("/questions", data={"undo": entry})
         assert review.counts() == before
 
+    @pytest.mark.filterwarnings("error::RuntimeWarning")
+    def test_the_report_knows_no_probability_of_an_answer(self, asked):
+        browser = browser_of(asked)
+        browser.post("/questions", data={"question": 0, "reading": 0})
+        report = browser.get("/results/report").text
+        assert "nan%" not in report
+        assert "unknown sure" not in report
+
     def test_the_other_answer_exchanges_the_other_records(self, asked):
         browser, review = browser_of(asked), asked.review
         browser.post("/questions", data={"question": 0, "reading": 1})

@@ -46,3 +46,10 @@ def serve_scanned(table, found, told):
     aside.write_text(Served(bench).address)
     os.replace(aside, told)
     time.sleep(600)
+
+
+def said(page, text):
+    """Wait until the page says something."""
+    page.wait_for_function(
+        "text => document.getElementById('live')?.textContent.includes(text)", arg=text
+    )

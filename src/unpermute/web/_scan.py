@@ -19,8 +19,10 @@ import numpy as np
 import polars as pl
 
 from unpermute import __version__
+from unpermute._progress import report
 from unpermute.files import Changes, LineEdit, OutputFiles, SourceTable, TableError
 from unpermute.table import RaggedProposal, TableResult, judge_ragged, scan
+from unpermute.web._job import PARTS
 
 __all__ = ["Scan", "keep_scan", "kept_scan", "scan_path", "scan_table"]
 
@@ -62,10 +64,17 @@ def scan_table(source: SourceTable, options: dict[str, Any], n_jobs: int | None 
     """Find suspicious records, lines that are not regular, and shuffled columns if wanted."""
     chosen = {**options, "kinds": options["kinds"] or None}
     with_columns = chosen.pop("shuffled_columns")
-    result = scan(source.frame, **chosen, n_jobs=n_jobs)
-    has_others = len(source.frame_rows) < source.n_rows
-    lines = judge_ragged(source, result, n_jobs=n_jobs) if has_others else []
-    return Scan(result, lines, _shuffled_columns(source, options, n_jobs) if with_columns else None)
+    with_lines = len(source.frame_rows) < source.n_rows
+    n_parts = 1 + with_lines + with_columns
+    report(PARTS, 0, n_parts)
+    result, lines, columns = scan(source.frame, **chosen, n_jobs=n_jobs), [], None
+    if with_lines:
+        report(PARTS, 1, n_parts)
+        lines = judge_ragged(source, result, n_jobs=n_jobs)
+    if with_columns:
+        report(PARTS, n_parts - 1, n_parts)
+        columns = _shuffled_columns(source, options, n_jobs)
+    return Scan(result, lines, columns)
 
 
 def _shuffled_columns(source, options, n_jobs):

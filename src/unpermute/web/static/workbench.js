@@ -6,6 +6,8 @@
 const page = () => document.getElementById("view");
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 let selected = null; // row of the record that is selected in the list
+let selectedAt = -1; // its place there: another record takes it when the filter hides this one
+let decided = null; // row of the record that was decided about last
 let held = null; // the value that is being moved: its place on the right side
 
 // Draw lines from items on the left to items on the right; those that move lie above the others.
@@ -235,6 +237,7 @@ function select(row, { focus = true } = {}) {
   lines().forEach((each) => each.classList.toggle("selected", each === row));
   if (!row) return;
   selected = row.dataset.row;
+  selectedAt = lines().indexOf(row);
   if (focus) row.querySelector("a.open").focus({ preventScroll: true });
   const { top, bottom } = row.getBoundingClientRect();
   if (top < 80 || bottom > innerHeight) row.scrollIntoView({ block: "center" });
@@ -280,7 +283,9 @@ function pressInList(key) {
   else if (key in answers) {
     const button = line()?.querySelector(`button[value=${answers[key]}]`);
     if (button) button.click();
-    else if (line()) tell(key === "u" ? "Nothing is decided about this record." : "Decided already: u undoes.");
+    else if (key !== "u") tell(line() ? "Decided already: u undoes." : "No record is selected: j selects one.");
+    else if (decided !== null) send("POST", { row: decided, answer: "undo" });
+    else tell("Nothing is decided about this record.");
   }
 }
 
@@ -333,12 +338,14 @@ function warn(text) {
   tell(text);
   const place = document.querySelector(".said");
   place.textContent = text;
-  place.classList.remove("empty");
+  place.className = "said stays";
 }
 
-function refresh() {
+// Ask for the page that is shown once more, or send it something.
+
+function send(verb, values = {}) {
   const address = location.pathname + location.search;
-  htmx.ajax("GET", address, { target: "#page", select: "#view", swap: "innerHTML" }).catch(() => {});
+  htmx.ajax(verb, address, { target: "#page", select: "#view", swap: "innerHTML", values }).catch(() => {});
 }
 
 function listen() {
@@ -350,8 +357,7 @@ function listen() {
     part("stage").textContent = now.stage;
     part("bar").value = now.percent;
     part("percent").textContent = `${now.percent}%`;
-    const left = now.left === null ? "" : `, about ${now.left} s left in this step`;
-    part("time").textContent = `${now.seconds} s gone${left}`;
+    part("time").textContent = now.time;
   });
   news.addEventListener("changed", (event) => {
     if (page().dataset.page === "progress") return location.assign("/");
@@ -360,7 +366,7 @@ function listen() {
       if (Number(page().dataset.version) >= Number(event.data)) return;
       const writes = document.activeElement?.matches("textarea, input") || editor?.isDirty;
       if (writes) warn("Something was decided in another tab; reload to see it.");
-      else refresh();
+      else send("GET");
     }, 400);
   });
   addEventListener("pagehide", () => news.close());
@@ -395,7 +401,7 @@ function settle() {
   editor = root && (root.matches(".of-line") ? new LineEditor(root) : new Editor(root));
   document.querySelector("[data-reset]")?.addEventListener("click", () => editor.reset());
   all("[data-upload]").forEach(receive);
-  if (page().dataset.page === "records" && selected !== null) select(line());
+  if (page().dataset.page === "records" && selected !== null) select(line() ?? lines()[Math.min(selectedAt, lines().length - 1)]);
 }
 
 addEventListener("keydown", press);
@@ -408,7 +414,10 @@ document.addEventListener("htmx:afterSettle", settle);
 document.addEventListener("htmx:beforeSwap", (event) => {
   if (event.detail.requestConfig.verb === "post") patch(event);
 });
-document.addEventListener("htmx:beforeRequest", () => (busy += 1));
+document.addEventListener("htmx:beforeRequest", ({ target }) => {
+  busy += 1;
+  if (target.matches("tr [data-decide]")) decided = target.elements.row.value;
+});
 document.addEventListener("htmx:afterRequest", () => {
   busy = Math.max(0, busy - 1);
   while (!busy && waiting.length) act(waiting.shift());
