@@ -586,6 +586,18 @@ def test_markup_in_a_table_is_text(tmp_path):
     bench.close()
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_report_of_nothing_but_decisions_has_no_probabilities(browser, review):
+    order = review.orders.named({"age": "cost", "cost": "age"})
+    rows = np.setdiff1d(np.arange(60), review.records.rows)[:3]
+    review.decide_groups([("accept", order, rows)])
+    response = browser.get("/results/report")
+    assert response.status_code == 200
+    report = response.text
+    assert "nan%" not in report
+    assert "unknown sure" not in report
+
+
 class TestQuestions:
     @pytest.fixture(scope="class")
     def half(self):
@@ -617,14 +629,6 @@ class TestQuestions:
         assert "your answer" in browser.get("/questions").text
         browser.post("/questions", data={"undo": entry})
         assert review.counts() == before
-
-    @pytest.mark.filterwarnings("error::RuntimeWarning")
-    def test_the_report_knows_no_probability_of_an_answer(self, asked):
-        browser = browser_of(asked)
-        browser.post("/questions", data={"question": 0, "reading": 0})
-        report = browser.get("/results/report").text
-        assert "nan%" not in report
-        assert "unknown sure" not in report
 
     def test_the_other_answer_exchanges_the_other_records(self, asked):
         browser, review = browser_of(asked), asked.review
