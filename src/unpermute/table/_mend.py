@@ -7,8 +7,6 @@ import numpy as np
 
 from unpermute._words import counted
 from unpermute.files import INSERT, JOIN, LineEdit, RaggedLine, SourceTable
-from unpermute.table._ragged import mend_lines
-from unpermute.table._repair import learn
 
 __all__ = ["RaggedProposal", "judge_ragged"]
 
@@ -77,6 +75,8 @@ def judge_ragged(source: SourceTable, result, *, n_jobs: int | None = None) -> l
     list of RaggedProposal
         One per line, in the order of the file.
     """
+    from unpermute.table._ragged import mend_lines  # needs more of scikit-learn than a scan
+
     lines, settings = source.ragged_lines(), result.summary["settings"]
     # A column of such a name could not be told from an edit in a list of changes.
     if not lines or result.model is None or {JOIN, INSERT} & set(source.columns):
@@ -108,6 +108,8 @@ def judge_ragged(source: SourceTable, result, *, n_jobs: int | None = None) -> l
 
 def _model_without(source, result, others, n_jobs):
     """Return a model that has not seen the records of the trials, None if there is none."""
+    from unpermute.table._repair import learn
+
     settings = result.summary["settings"]
     if settings["model"] or settings["reference"]:
         return result.model  # learned from another table

@@ -261,7 +261,7 @@ class Filter:
             parts.append({"open": "not decided", "accept": "accepted", "reject": "rejected",
                           "owner": "for their owner"}.get(self.state, self.state))  # fmt: skip
         if self.cause:
-            parts.append(f"cause: {self.cause}")
+            parts.append(self.cause)
         if self.column:
             parts.append(f"column {self.column}")
         if self.low > 0:
