@@ -223,13 +223,15 @@ class TestPages:
 
     def test_columns_are_corrected_and_the_table_scanned_again(self, browser, bench, review):
         response = browser.post(
-            "/columns", data={"id": "patient", "kind-2": "text", "min_confidence": "0.9"}
+            "/columns",
+            data={"id": "patient", "groups": "name", "kind-2": "text", "min_confidence": "0.9"},
         )
         assert response.url.path in ("/progress", "/summary")
         bench.job and bench.job.wait(300)
         assert browser.get("/summary").status_code == 200
         assert review.options["kinds"] == {"city": "text"}
         assert review.result.summary["settings"]["min_confidence"] == 0.9
+        assert review.result.summary["settings"]["groups"] == "name"
         assert [e["do"] for e in review.journal.entries] == ["scan", "scan"]
 
     @pytest.mark.parametrize(

@@ -77,6 +77,10 @@ def test_the_list_and_a_line_show_fields_and_the_proposal(browser):
     page = browser.get("/records?cause=a+delimiter+without+quotes").text
     assert len(re.findall("<tr data-row", page)) == 2
     assert "Dr" in page
+    # The column that names records is known once the line is regular.
+    assert ">P00020<" in page
+    nothing = browser.get("/records?cause=another+number+of+fields").text
+    assert 'class="accept"' not in nothing
     detail = browser.get("/records/20").text
     assert "11 fields" in detail
     assert "selected>name</option>" in detail

@@ -339,6 +339,9 @@ class Review:
         column, regular = self.source.columns.index(name), ~np.isin(rows, self.irregular.rows)
         found = np.full(len(rows), "", dtype=object)
         found[regular] = self.source.texts(rows[regular], np.full(regular.sum(), column))
+        for k in np.flatnonzero(~regular).tolist():
+            edit = self.orders.edit(int(self.shown_orders(rows[[k]])[0]))
+            found[k] = self.irregular.mended(int(rows[k]), edit)[column] if edit else ""
         return found.tolist()
 
     def whole_records(self) -> nw.DataFrame:

@@ -283,7 +283,8 @@ function pressInList(key) {
   else if (key in answers) {
     const button = line()?.querySelector(`button[value=${answers[key]}]`);
     if (button) button.click();
-    else if (key !== "u") tell(line() ? "Decided already: u undoes." : "No record is selected: j selects one.");
+    else if (key !== "u" && !line()) tell("No record is selected: j selects one.");
+    else if (key !== "u") tell(line().matches(".is-open") ? "Nothing is proposed for this record." : "Decided already: u undoes.");
     else if (decided !== null) send("POST", { row: decided, answer: "undo" });
     else tell("Nothing is decided about this record.");
   }
