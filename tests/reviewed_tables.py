@@ -46,3 +46,22 @@ def as_csv(records, names=NAMES):
     sink = io.StringIO()
     csv.writer(sink, lineterminator="\n").writerows([names, *records])
     return sink.getvalue().encode()
+
+
+def as_ragged_csv(records, rows):
+    """Return records as a file in which some lines have other fields than the header.
+
+    The first of every three gets a delimiter within the name, the second loses its weight, and
+    nothing can be done about the third.
+    """
+    lines = as_csv(records).decode().splitlines()
+    for k, row in enumerate(rows):
+        fields = lines[row + 1].split(",")
+        if k % 3 == 0:
+            fields[1:2] = [fields[1], " Dr"]
+        elif k % 3 == 1:
+            del fields[5]
+        else:
+            fields += ["x", "y", "z"]
+        lines[row + 1] = ",".join(fields)
+    return ("\n".join(lines) + "\n").encode()

@@ -14,18 +14,17 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from starlette.testclient import TestClient
 
+from browsing import PORT, TOKEN, browser_of, decide
 from reviewed_tables import NAMES, as_csv, patients
 from unpermute.files import plan_moves, read_table, repaired_as
 from unpermute.table import scan
-from unpermute.web._app import Pages, make_app
+from unpermute.web._app import Pages
 from unpermute.web._journal import journal_path
 from unpermute.web._review import open_review
+from unpermute.web._scan import Scan
 from unpermute.web._workbench import Workbench
 
-PORT, TOKEN = 8765, "a-token"
-HOST = f"127.0.0.1:{PORT}"
 WHOLE, DAMAGED = patients()
 
 
@@ -60,18 +59,9 @@ def bench(table, found):
     bench = Workbench(read_table, table.parent)
     bench.open_now(str(table))
     bench.review.choose({"id": "patient"})
-    bench.review.take(found)
+    bench.review.take(Scan(found))
     yield bench
     bench.close()
-
-
-def browser_of(bench, *, welcome=True):
-    """A browser that has followed the first address."""
-    app = make_app(bench, port=PORT, token=TOKEN)
-    client = TestClient(app, base_url=f"http://{HOST}", headers={"origin": f"http://{HOST}"})
-    if welcome:
-        assert client.get(f"/?token={TOKEN}").status_code == 200
-    return client
 
 
 @pytest.fixture
@@ -104,10 +94,6 @@ def open_records(review):
     review._list_decided()
     rows = review.records.rows
     return rows[review.standing.answer[rows] == 0].tolist()
-
-
-def decide(browser, row, answer, **more):
-    return browser.post(f"/records/{row}", data={"answer": answer, **more})
 
 
 class TestGuard:
@@ -160,7 +146,8 @@ class TestGuard:
             assert "unsafe" not in policy
             assert headers["x-content-type-options"] == "nosniff"
             assert headers["referrer-policy"] == "no-referrer"
-            assert headers["cache-control"] == "no-store"
+            if not path.startswith("/static"):
+                assert headers["cache-control"] == "no-store"
 
     @pytest.mark.parametrize(
         "path", ["/static/../_guard.py", "/static/%2e%2e/_guard.py", "/results/..%2f..%2fsecret"]
@@ -236,13 +223,15 @@ class TestPages:
 
     def test_columns_are_corrected_and_the_table_scanned_again(self, browser, bench, review):
         response = browser.post(
-            "/columns", data={"id": "patient", "kind-2": "text", "min_confidence": "0.9"}
+            "/columns",
+            data={"id": "patient", "groups": "name", "kind-2": "text", "min_confidence": "0.9"},
         )
         assert response.url.path in ("/progress", "/summary")
         bench.job and bench.job.wait(300)
         assert browser.get("/summary").status_code == 200
         assert review.options["kinds"] == {"city": "text"}
         assert review.result.summary["settings"]["min_confidence"] == 0.9
+        assert review.result.summary["settings"]["groups"] == "name"
         assert [e["do"] for e in review.journal.entries] == ["scan", "scan"]
 
     @pytest.mark.parametrize(
@@ -256,8 +245,14 @@ class TestPages:
         assert problem in response.text
 
     def test_the_script_and_the_styles_are_there(self, browser):
-        for name in ("htmx.min.js", "workbench.js", "workbench.css", "report.css", "icon.svg"):
-            assert len(browser.get(f"/static/{name}").content) > 200
+        names = re.findall(r'(?:src|href)="/static/([^"]*)"', browser.get("/records").text)
+        assert len(names) == 4
+        for name in names:
+            response = browser.get(f"/static/{name}")
+            assert len(response.content) > 200
+            # Kept by the browser: the address changes with the content.
+            assert "immutable" in response.headers["cache-control"]
+            assert "?" in name
         licence = Path(sys.modules["unpermute.web"].__file__).parent / "static/htmx-LICENSE.txt"
         assert "Zero-Clause BSD" in licence.read_text()
 
@@ -370,7 +365,7 @@ class TestDeciding:
         again = open_review(str(table), read_table)
         assert again.was_scanned
         assert again.options["id"] == "patient"
-        again.take(found)
+        again.take(Scan(found))
         assert again.counts().accept == 1
         assert again.standing.notes == {rows[1]: "later"}
         again.journal.close()
@@ -424,7 +419,7 @@ class TestResults:
         write_as(path, as_csv(DAMAGED))
         bench = Workbench(read_table, tmp_path)
         bench.open_now(str(path))
-        bench.review.take(found)
+        bench.review.take(Scan(found))
         bench.review.decide(bench.review.records.rows[::2], "accept")
         browser, changes = browser_of(bench), tmp_path / "changes.csv"
         changes.write_bytes(browser.get("/results/changes").content)
@@ -580,7 +575,7 @@ def test_markup_in_a_table_is_text(tmp_path):
     bench.open_now(str(path))
     browser = browser_of(bench)
     pages = [browser.get("/columns").text]
-    bench.review.take(scan(bench.review.source.frame))
+    bench.review.take(Scan(scan(bench.review.source.frame)))
     row = int(bench.review.records.rows[0])
     decide(browser, row, "owner")
     for path in ("/summary", "/records", f"/records/{row}", "/bulk", "/history", "/results/report"):
@@ -591,6 +586,18 @@ def test_markup_in_a_table_is_text(tmp_path):
         assert "<b onclick" not in page
         assert "<i>table" not in page
     bench.close()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_report_of_nothing_but_decisions_has_no_probabilities(browser, review):
+    order = review.orders.named({"age": "cost", "cost": "age"})
+    rows = np.setdiff1d(np.arange(60), review.records.rows)[:3]
+    review.decide_groups([("accept", order, rows)])
+    response = browser.get("/results/report")
+    assert response.status_code == 200
+    report = response.text
+    assert "nan%" not in report
+    assert "unknown sure" not in report
 
 
 class TestQuestions:
@@ -606,7 +613,7 @@ class TestQuestions:
         path.write_bytes(half[0])
         bench = Workbench(read_table, tmp_path)
         bench.open_now(str(path))
-        bench.review.take(half[1])
+        bench.review.take(Scan(half[1]))
         yield bench
         bench.close()
 

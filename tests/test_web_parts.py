@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from unpermute._progress import report
 from unpermute.files import Changes, CsvStyle, TableError, read_table
-from unpermute.web._job import Job
+from unpermute.web._job import PARTS, Job
 from unpermute.web._journal import Journal, journal_path, rows_as_ranges, rows_from_ranges
 from unpermute.web._orders import STAYS, Orders
 from unpermute.web._profiles import Profiles
@@ -364,12 +364,14 @@ class TestProfiles:
             ("age", "76", "higher than 75% of the others"),
             ("age", "10", "lower than 90% of the others"),
             ("age", "Rome", "is no number, as the others are"),
+            ("age", "1950-01-01", "is no number, as the others are"),
             ("age", "", "no cell is empty"),
             ("city", "Rome", "occurs in 60% of the records"),
             ("city", "17", "never occurs"),
             ("city", "", "10% of the cells are empty"),
             ("born", "1890-01-01", "below all others (1910-03-01 to 1959-03-01)"),
             ("born", "Rome", "is no date, as the others are"),
+            ("born", "700000", "is no date, as the others are"),
             ("empty", "x", "never occurs"),
         ],
     )
@@ -386,22 +388,44 @@ class TestProfiles:
 
 class TestJob:
     def test_tells_how_far_it_is(self):
-        halfway, go_on = threading.Event(), threading.Event()
+        step, seen = threading.Semaphore(0), []
 
         def work():
-            report("judge records", 1, 4)
-            halfway.set()
-            go_on.wait(10)
+            for stage, done, total in (
+                ("read columns", 1, 2), ("search records", 5, 5), ("judge records", 2, 4),
+                ("search records", 5, 5), ("judge records", 4, 4), (PARTS, 1, 2),
+                ("read columns", 1, 2),
+            ):  # fmt: skip
+                report(stage, done, total)
+                seen.append(job.progress())
+            step.acquire()
             return 7
 
         job = Job("count", work)
         job.start()
-        assert halfway.wait(10)
-        assert job.progress()["percent"] == 25
-        assert job.progress()["stage"] == "Judge every record"
-        go_on.set()
+        step.release()
         job.wait(10)
         assert (job.result, job.error, job.cancelled) == (7, None, False)
+        percent = [each["percent"] for each in seen]
+        # It grows through the stages of a part, and the second part begins in the middle.
+        assert percent[0] == 25
+        assert percent[:5] == sorted(percent[:5])
+        assert percent[2] == 82
+        assert percent[4:] == [100, 50, 62]
+        assert seen[2]["stage"] == "Judge every record"
+
+    @pytest.mark.parametrize(
+        ("seconds", "words"),
+        [(3.0, "3 s gone, about 9 s left"), (300.0, "5 min gone, about 15 min left")],
+    )
+    def test_tells_the_time_that_is_left(self, monkeypatch, seconds, words):
+        now = [100.0]
+        monkeypatch.setattr("unpermute.web._job.time.monotonic", lambda: now[0])
+        job = Job("read", lambda: report("read", 1, 4))
+        now[0] += seconds
+        job.start()
+        job.wait(10)
+        assert job.progress()["time"] == words
 
     def test_is_cancelled_at_the_next_step(self):
         begun = threading.Event()

@@ -32,6 +32,7 @@ TITLES = {
     "assign": "Match whole groups",
     "judge": "Judge the vectors",
     "climb": "Improve their order",
+    "read columns": "Read the columns",
     "search records": "Search the records",
     "index": "Find the records",
     "sample": "Draw a sample",

@@ -66,6 +66,7 @@ def served(patients_csv, found, tmp_path):
     from serving import Served
 
     from unpermute.files import read_table
+    from unpermute.web._scan import Scan
     from unpermute.web._workbench import Workbench
 
     path = tmp_path / "patients.csv"
@@ -73,7 +74,7 @@ def served(patients_csv, found, tmp_path):
     bench = Workbench(read_table, tmp_path)
     bench.open_now(str(path))
     bench.review.choose({"id": "patient"})
-    bench.review.take(found)
+    bench.review.take(Scan(found))
     served = Served(bench)
     yield served
     served.stop()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from unpermute.files import read_table
 from unpermute.web._review import open_review
+from unpermute.web._scan import Scan
 from unpermute.web._serve import server_of
 from unpermute.web._workbench import Workbench
 
@@ -40,8 +41,15 @@ def serve_scanned(table, found, told):
     """Serve a table that has been scanned; write the address to the file `told`."""
     bench = Workbench(read_table, Path(table).parent)
     bench.review = open_review(table, read_table)
-    bench.review.take(found)
+    bench.review.take(Scan(found))
     aside = Path(f"{told}.part")
     aside.write_text(Served(bench).address)
     os.replace(aside, told)
     time.sleep(600)
+
+
+def said(page, text):
+    """Wait until the page says something."""
+    page.wait_for_function(
+        "text => document.getElementById('live')?.textContent.includes(text)", arg=text
+    )

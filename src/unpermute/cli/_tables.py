@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
@@ -16,7 +16,6 @@ from unpermute.cli._large import is_large, read_kinds, run_large
 from unpermute.cli._options import Choice, Learning, Reading, Scale, Vectors, given, split_names
 from unpermute.cli._progress_bars import draw_progress
 from unpermute.cli._questions import ask, read_answers
-from unpermute.cli._ragged import Ragged, mend
 from unpermute.cli._show import Screen, as_json
 from unpermute.files import (
     CHANGE_COLUMNS,
@@ -38,6 +37,9 @@ from unpermute.files import (
     tells_format,
     written_changes,
 )
+
+if TYPE_CHECKING:
+    from unpermute.table import RaggedProposal
 
 __all__ = ["Outputs", "run_apply", "run_audit", "run_review", "run_scan_or_repair"]
 
@@ -106,7 +108,7 @@ def run_scan_or_repair(
         with outputs.planned(force=force, inputs=inputs, json=json) as files:
             source, result = _search(command, table, reading, choice, learning, model)
             changes = result.moves.in_file(source)
-            found = Found(source, result, changes, mend(source, result, learning))
+            found = Found(source, result, changes, _ragged(source, result, learning.jobs))
             lines = _lines_of(source)
             command_line = shlex.join(["unpermute", "repair", table, *words])
             questions = ask(result.summary.get("questions") or [], table, words, lines)
@@ -245,7 +247,7 @@ class Found:
     source: SourceTable
     result: Any
     changes: Changes
-    ragged: list[Ragged]
+    ragged: list["RaggedProposal"]
 
     def accepted(self) -> Changes:
         """Return what is to be done."""
@@ -259,6 +261,15 @@ class Found:
         return chain(
             listed_changes(self.source, self.changes, ids), listed_edits(self.source, mended)
         )
+
+
+def _ragged(source, result, n_jobs):
+    """Judge lines with another number of fields than the header, if there are any."""
+    if len(source.frame_rows) == source.n_rows:
+        return []
+    from unpermute.table import judge_ragged
+
+    return judge_ragged(source, result, n_jobs=n_jobs)
 
 
 def _write(files, outputs, found, command_line, questions):

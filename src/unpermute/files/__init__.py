@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from unpermute.files._csv import CsvTable
     from unpermute.files._csv_kernels import find_records
     from unpermute.files._csv_layout import NA_TEXTS, CsvStyle
-    from unpermute.files._line_edits import listed_edits
+    from unpermute.files._line_edits import EDIT_CAUSES, listed_edits
     from unpermute.files._marks import Marks
     from unpermute.files._moves import (
         INSERT,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHANGE_COLUMNS",
+    "EDIT_CAUSES",
     "FORMATS",
     "INSERT",
     "JOIN",

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from unpermute.files._moves import INSERT, JOIN, LineEdit
 from unpermute.files._source import RaggedLine, SourceTable
 
-__all__ = ["listed_edits", "plan_edits"]
+__all__ = ["EDIT_CAUSES", "listed_edits", "plan_edits"]
 
-_CAUSES = {JOIN: "a delimiter without quotes", INSERT: "a lost field"}
+EDIT_CAUSES = {JOIN: "a delimiter without quotes", INSERT: "a lost field"}
 
 
 def listed_edits(
@@ -35,7 +35,7 @@ def listed_edits(
         old, new = _texts(line.fields, edit, source)
         yield (
             line.line, line.row, "", source.columns[edit.column], old, new, edit.kind,
-            "yes" if accepted else "no", 1.0, confidence, _CAUSES[edit.kind],
+            "yes" if accepted else "no", 1.0, confidence, EDIT_CAUSES[edit.kind],
             f"the line has {len(line.fields)} fields",
         )  # fmt: skip
 

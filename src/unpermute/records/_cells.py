@@ -75,6 +75,10 @@ class Cells:
         """Return which cells hold no value."""
         return self.classes == _MISSING_CLASS
 
+    def dates(self):
+        """Return which cells hold a date."""
+        return self.classes == _DATE_CLASS
+
     def vocabulary(self):
         """Return the distinct cells, and the place of every cell among them."""
         values = self.values.ravel()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import narwhals.stable.v1 as nw
 import numpy as np
 
+from unpermute._progress import report
 from unpermute.records._cells import (
     _DATE_CLASS,
     _MISSING_CLASS,
@@ -83,7 +84,7 @@ class ColumnKind:
     reason: str = ""
 
 
-def read_cells(frame, names, kinds=None):
+def read_cells(frame, names, kinds=None, *, stage=None):
     """Read columns of a frame.
 
     Parameters
@@ -95,6 +96,8 @@ def read_cells(frame, names, kinds=None):
     kinds : dict of str to str or None
         What some of the columns hold: one of `KINDS`. The cells of all others are read as what
         they look like.
+    stage : str or None
+        What this work is called in reports of progress; None: it is not reported.
 
     Returns
     -------
@@ -107,7 +110,7 @@ def read_cells(frame, names, kinds=None):
     values = np.full((n, p), np.nan)
     classes = np.full((n, p), _MISSING_CLASS, dtype=np.int8)
     styles, texts = np.zeros((n, p), dtype=np.int16), np.full((n, p), -2, dtype=np.int32)
-    reader, n_infinite, kinds = _Reader(), 0, kinds or {}
+    reader, n_infinite, n_read, kinds = _Reader(), 0, 0, kinds or {}
     may_be_numbers = [name for name in names if kinds.get(name) in (None, "number")]
     plain = _number_columns(frame, may_be_numbers)
     for columns in _at_once([j for j, name in enumerate(names) if name in plain], n):
@@ -116,6 +119,9 @@ def read_cells(frame, names, kinds=None):
         read = number_cells(numbers)
         values[:, columns], classes[:, columns] = read.values, read.classes
         texts[:, columns] = read.texts
+        n_read += len(columns)
+        if stage:
+            report(stage, n_read, p)
     for j, name in enumerate(names):
         if name in plain:
             continue
@@ -125,6 +131,9 @@ def read_cells(frame, names, kinds=None):
         values[:, j] = parts[codes, 0]
         for part, column in ((classes, 1), (styles, 2), (texts, 3)):
             part[:, j] = parts[codes, column]
+        n_read += 1
+        if stage:
+            report(stage, n_read, p)
     cells = Cells(values, classes, styles, texts, list(reader.texts), list(reader.styles))
     return cells, n_infinite + reader.n_infinite
 

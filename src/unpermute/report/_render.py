@@ -175,7 +175,8 @@ def key_figures(found):
         Figure(f"{summary['n_uncertain']:,}", "too uncertain to change"),
         Figure(f"{summary['n_moved_cells']:,}", f"cells move, {share} of the table"),
     ]
-    if len(found.confidence):
+    # What a person has decided for many records at once has no probability.
+    if np.isfinite(found.confidence).any():
         figures.append(
             Figure(_floor(np.nanmean(found.confidence)), "of the moved cells expected to be right")
         )

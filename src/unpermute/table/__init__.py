@@ -6,22 +6,22 @@ from unpermute._lazy import lazily
 
 if TYPE_CHECKING:
     from unpermute.table._audit import AuditResult, audit
+    from unpermute.table._mend import RaggedProposal, judge_ragged
     from unpermute.table._model import TableModel
-    from unpermute.table._ragged import MendedLine, mend_lines
     from unpermute.table._repair import learn, learn_sample, repair, scan
     from unpermute.table._result import TableResult
     from unpermute.table._reviewed import exchanged_rows, reviewed
 
 __all__ = [
     "AuditResult",
-    "MendedLine",
+    "RaggedProposal",
     "TableModel",
     "TableResult",
     "audit",
     "exchanged_rows",
+    "judge_ragged",
     "learn",
     "learn_sample",
-    "mend_lines",
     "repair",
     "reviewed",
     "scan",
@@ -32,14 +32,14 @@ __getattr__ = lazily(
     __name__,
     {
         "AuditResult": "_audit",
-        "MendedLine": "_ragged",
+        "RaggedProposal": "_mend",
         "TableModel": "_model",
         "TableResult": "_result",
         "audit": "_audit",
         "exchanged_rows": "_reviewed",
+        "judge_ragged": "_mend",
         "learn": "_repair",
         "learn_sample": "_repair",
-        "mend_lines": "_ragged",
         "repair": "_repair",
         "reviewed": "_reviewed",
         "scan": "_repair",

@@ -81,7 +81,7 @@ class Finding:
 def find_in_records(frame, options, columns, exclude):
     """Find values under wrong columns."""
     wanted = [name for name in (columns or frame.columns) if name not in exclude]
-    cells, n_infinite = read_cells(frame, wanted, options["kinds"])
+    cells, n_infinite = read_cells(frame, wanted, options["kinds"], stage="read columns")
     kinds = describe_columns(cells, wanted, options["kinds"])
     known = None if options["model"] is None else options["model"].known
     used = [j for j, kind in enumerate(kinds) if kind.kind or known is not None]

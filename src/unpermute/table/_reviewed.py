@@ -92,7 +92,7 @@ class _Reviewed:
         self.score[vectors["row"].to_numpy()] = vectors["score"].to_numpy()
         self.status = np.full(n, "clean", dtype="<U9")
         self.status[rows] = np.where(changes.accept[first], "recovered", "uncertain")
-        self.damaged, self.confidence = result.damaged.copy(), result.confidence.copy()
+        self.damaged, self.confidence = np.zeros(n), np.zeros(n)
         self.damaged[rows] = changes.damaged[first]
         self.confidence[rows] = changes.confidence[first]
         self.cause, self.evidence = (np.full(n, "", dtype=object) for _ in range(2))

@@ -1,8 +1,10 @@
 """The pages: a request in, a page out. A change is a POST to the address of the page it shows."""
 
 import asyncio
+import hashlib
 import json
 import os
+import shlex
 from importlib.resources import files
 from urllib.parse import parse_qsl, quote
 
@@ -14,11 +16,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 from unpermute._words import counted
-from unpermute.files import TableError
+from unpermute.files import TableError, split_suffix
 from unpermute.records import KINDS
-from unpermute.report import share_text, style_sheet
+from unpermute.report import share_text, style_sheet, sure_text
 from unpermute.web import _questions as questions
 from unpermute.web._guard import Guard
+from unpermute.web._orders import EDITS, STAYS
 from unpermute.web._records import SORTS, Filter
 from unpermute.web._results import RESULTS, read_answers, take_answers
 from unpermute.web._views import detail, history, list_page, some_lines
@@ -32,6 +35,8 @@ _STATIC = {
     "workbench.css": "text/css",
     "icon.svg": "image/svg+xml",
 }
+# The address of such a file changes with its content.
+_FOR_EVER = {"cache-control": "private, max-age=31536000, immutable"}
 # Seconds between looks at whether tabs have something to hear, and between signs of life.
 _LOOK, _ALIVE = 0.2, 15.0
 _SAID = {
@@ -78,7 +83,15 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.globals |= {"counted": counted, "share": share_text, "sorts": SORTS}
+        self._assets = {name: _asset(name) for name in _STATIC}
+        addresses = {
+            name: f"/static/{name}?{hashlib.sha256(content).hexdigest()[:16]}"
+            for name, content in self._assets.items()
+        }
+        self._templates.globals |= {
+            "assets": addresses, "counted": counted, "share": share_text, "sorts": SORTS,
+            "sure": sure_text,
+        }  # fmt: skip
 
     async def start(self, request: Request) -> Response:
         """Go where the work is."""
@@ -136,6 +149,7 @@ class Pages:
         return self._page(
             "summary.html.j2", summary=review.result.summary, causes=by_cause, asked=len(asked),
             n_sure=int(records.sure.sum()), ragged=_n_ragged(review),
+            shuffled=review.shuffled_columns,
         )  # fmt: skip
 
     async def questions(self, request: Request) -> Response:
@@ -154,7 +168,10 @@ class Pages:
                 questions.answer(review, asked[k], _number(form.get("reading", "")))
                 message = "Answered."
         in_force = questions.answers_in_force(review)
-        return self._page("questions.html.j2", message, asked=asked, in_force=in_force)
+        return self._page(
+            "questions.html.j2", message, asked=asked, in_force=in_force,
+            shuffled=review.shuffled_columns, command=_column_command(review),
+        )  # fmt: skip
 
     async def records(self, request: Request) -> Response:
         """List suspicious records; decide about one of them, or about all that a filter finds."""
@@ -193,15 +210,17 @@ class Pages:
         rows, n_others = review.meant(wanted)
         records = review.records
         places = records.rows.searchsorted(rows)
+        proposed = review.shown_orders(rows) != STAYS
         causes = [
             (cause, int((records.cause[places] == k).sum()))
             for k, cause in enumerate(records.causes)
         ]
-        confidence = records.confidence[places]
+        confidence = records.confidence[places[proposed]]
         return self._page(
-            "bulk.html.j2", n=len(rows), n_others=n_others, wanted=wanted,
+            "bulk.html.j2", n=len(rows), n_proposed=int(proposed.sum()), n_others=n_others,
+            wanted=wanted,
             causes=[each for each in causes if each[1]],
-            lowest=float(confidence.min()) if len(rows) else 0.0,
+            lowest=float(confidence.min()) if len(confidence) else 0.0,
             wrong=float((1 - confidence).sum()),
             lines=some_lines(review, rows[:: max(1, len(rows) // _PREVIEWED)][:_PREVIEWED]),
         )  # fmt: skip
@@ -250,12 +269,9 @@ class Pages:
     async def static(self, request: Request) -> Response:
         """Send a style sheet or a script."""
         name = request.path_params["name"]
-        if name == "report.css":
-            return Response(style_sheet(), media_type="text/css")
         if name not in _STATIC:
             return await self.not_found(request, None)
-        content = (files("unpermute.web") / "static" / name).read_bytes()
-        return Response(content, media_type=_STATIC[name])
+        return Response(self._assets[name], media_type=_STATIC[name], headers=_FOR_EVER)
 
     async def refused(self, request: Request, error: Exception) -> Response:
         """Say in a sentence why something was not done."""
@@ -326,6 +342,25 @@ class Pages:
         return HTMLResponse(page, status)
 
 
+def _asset(name):
+    """Return a style sheet or a script; the workbench builds on the report's style sheet."""
+    content = (files("unpermute.web") / "static" / name).read_bytes()
+    return style_sheet().encode() + content if name == "workbench.css" else content
+
+
+def _column_command(review):
+    """The command that puts rows of shuffled columns back."""
+    table, options = os.path.basename(review.path), review.options
+    stem, *suffixes = split_suffix(table)
+    words = ["unpermute", "repair", table, "--vectors", "columns"]
+    words += ["--id", options["id"]] if options["id"] else []
+    for name, kind in options["kinds"].items():
+        words += ["--exclude", name] if kind == "ignore" else []
+    least = str(options["min_confidence"])
+    words += ["--min-confidence", least, "-o", f"{stem}.repaired{''.join(suffixes)}"]
+    return shlex.join(words)
+
+
 def _n_ragged(review):
     """Number of lines with another number of fields than the header."""
     return review.source.n_rows - len(review.source.frame_rows)
@@ -350,7 +385,9 @@ def _order(review, text):
         pairs = {int(a): int(b) for a, b in json.loads(text).items()}
     except (ValueError, AttributeError, TypeError):
         raise TableError("The edited order cannot be read.") from None
-    if sorted(pairs) != sorted(pairs.values()) or not all(0 <= each < n for each in pairs):
+    is_edit = len(pairs) == 1 and set(pairs.values()) <= set(EDITS.values())
+    closed = is_edit or sorted(pairs) == sorted(pairs.values())
+    if not closed or not all(0 <= each < n for each in pairs):
         raise TableError("Values would be lost or doubled: every value needs one place.")
     return review.orders.number(pairs.items())
 
@@ -371,4 +408,5 @@ def _options(form, review):
         "groups": form.get("groups") or None,
         "kinds": kinds,
         "min_confidence": least,
+        "shuffled_columns": "shuffled_columns" in form,
     }

@@ -16,6 +16,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from unpermute.files import SourceTable, TableError
+from unpermute.web._lines import Lines
+from unpermute.web._orders import EDITS
 
 fcntl: ModuleType | None
 try:
@@ -49,13 +51,15 @@ class Journal:
     ----------
     entries : list of dict
         What the file holds, checked.
+    sha256 : str
+        Digest of the table.
     """
 
     def __init__(self, table: str, source: SourceTable):
         self.path = journal_path(table)
         self._table, self._stamp = table, _stamp(table)
-        self._sha256 = _sha256(table)
-        self._source = source
+        self.sha256 = _sha256(table)
+        self._source, self._lines = source, Lines(source)
         self.entries: list[dict[str, Any]] = []
         try:
             self._file = self._open()
@@ -80,7 +84,7 @@ class Journal:
         """Refuse to go on if the table is not the one that the review began with."""
         if _stamp(self._table) == self._stamp:
             return
-        if _sha256(self._table) != self._sha256:
+        if _sha256(self._table) != self.sha256:
             raise TableError(
                 f"{self._table} has changed since it was opened: nothing more is decided about it."
                 " Restore the file, or review it anew."
@@ -127,7 +131,7 @@ class Journal:
             "journal": _KIND,
             "version": _VERSION,
             "table": os.path.basename(self._table),
-            "sha256": self._sha256,
+            "sha256": self.sha256,
             "rows": self._source.n_rows,
             "columns": list(self._source.columns),
         }
@@ -135,7 +139,7 @@ class Journal:
     def _check_header(self, header):
         if header.get("journal") != _KIND or header.get("version") != _VERSION:
             raise TableError(f"{self.path} is no journal of a review that this version can read.")
-        if header.get("sha256") != self._sha256:
+        if header.get("sha256") != self.sha256:
             raise TableError(
                 f"{self._table} is not the table that the decisions in {self.path.name} are about:"
                 " it has changed since. Restore it, or move the journal away to begin anew."
@@ -201,16 +205,21 @@ class Journal:
     def _problem_of_group(self, group):
         if not isinstance(group, dict) or group.get("answer") not in ANSWERS:
             return f"an answer must be one of {', '.join(ANSWERS)}."
-        moved = group.get("from")
-        if not isinstance(moved, dict) or sorted(moved) != sorted(map(str, moved.values())):
+        moved, rows = group.get("from"), group.get("rows")
+        if not isinstance(moved, dict) or not _loses_nothing(moved):
             return "values would be lost or doubled: every value needs one place."
         unknown = set(moved) - set(self._source.columns)
         if unknown:
             return f"{min(unknown)!r} is no column of the table."
-        rows = group.get("rows")
         if not isinstance(rows, list) or not _are_rows(rows, self._source.n_rows):
             return "rows must be numbers of records of the table, or pairs of them."
-        return ""
+        return self._lines.problem(moved, rows_from_ranges(rows))
+
+
+def _loses_nothing(moved):
+    """Whether every value has one place, or an edit makes a line regular."""
+    origins = list(map(str, moved.values()))
+    return sorted(moved) == sorted(origins) or (len(origins) == 1 and origins[0] in EDITS)
 
 
 def rows_as_ranges(rows: Iterable[int]) -> list[int | list[int]]:

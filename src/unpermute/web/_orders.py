@@ -4,17 +4,21 @@ from collections.abc import Mapping
 
 import numpy as np
 
-__all__ = ["STAYS", "Orders"]
+from unpermute.files import INSERT, JOIN
+
+__all__ = ["EDITS", "STAYS", "Orders"]
 
 # The number of the order in which nothing moves.
 STAYS = 0
+# Where the value of a column comes from that makes a line regular: from two fields, or from none.
+EDITS = {JOIN: -1, INSERT: -2}
 
 
 class Orders:
     """Distinct orders of the columns.
 
     An order is a tuple of pairs: a column, and the column that its value comes from, for those
-    that change.
+    that change. A line with one field too many or too few has one pair, with one of `EDITS`.
 
     Parameters
     ----------
@@ -29,7 +33,9 @@ class Orders:
 
     def __init__(self, columns: list[str]):
         self.columns = columns
-        self._places = {name: place for place, name in enumerate(columns)}
+        # A table with a column of such a name has no lines that can be made regular.
+        self._places = EDITS | {name: place for place, name in enumerate(columns)}
+        self._names = {place: name for name, place in self._places.items()}
         self.known: list[tuple[tuple[int, int], ...]] = [()]
         self._numbers: dict[tuple[tuple[int, int], ...], int] = {(): STAYS}
 
@@ -47,7 +53,12 @@ class Orders:
 
     def names(self, number: int) -> dict[str, str]:
         """Return an order by names: from which column each changed column takes its value."""
-        return {self.columns[a]: self.columns[b] for a, b in self.known[number]}
+        return {self._names[a]: self._names[b] for a, b in self.known[number]}
+
+    def edit(self, number: int) -> tuple[int, str] | None:
+        """Return the column and the kind of an edit that makes a line regular, None for others."""
+        order = self.known[number]
+        return (order[0][0], self._names[order[0][1]]) if order and order[0][1] < 0 else None
 
     def of_cells(self, starts: np.ndarray, targets: np.ndarray, origins: np.ndarray) -> np.ndarray:
         """Return the order of every record.

@@ -131,8 +131,11 @@ class Profile:
         return counts.head(_MOST_CATEGORIES).rows(), len(counts)
 
     def _read(self, frame):
+        """Numbers of a column, or days; NaN for whatever it does not hold, such as its dates."""
         name = self._column.name
-        return read_cells(frame, [name], {name: self._kind} if self._kind else None)[0].values[:, 0]
+        cells = read_cells(frame, [name], {name: self._kind} if self._kind else None)[0]
+        foreign = cells.dates() != (self._kind == "date") if self._kind else False
+        return np.where(foreign, np.nan, cells.values)[:, 0]
 
     def _parsed(self, text):
         """The number of a text, or None."""

@@ -31,22 +31,26 @@ class Side:
         Others, for which the exchange is proposed although they would be right.
     examples : list of dict
         Some records of this side.
+    caption : str
+        What the examples are.
     """
 
     title: str
     rows: np.ndarray
     rejected: np.ndarray
     examples: list[dict]
+    caption: str = "Some of them, before and after"
 
 
 @dataclass(frozen=True)
 class Question:
-    """Two columns that seem to be exchanged in many rows."""
+    """Two columns that seem to be exchanged in many rows; the first side is proposed if sure."""
 
     key: list
     columns: tuple[str, str]
     sentence: str
     sides: list[Side]
+    is_sure: bool
 
 
 def questions_of(review: Review) -> list[Question]:
@@ -128,7 +132,7 @@ def _open_question(review, asked):
         f"{a} and {b} seem to be exchanged {where} compared with the other records. The table alone"
         " cannot tell which side is right: you can."
     )
-    return Question([a, b, first, asked["last_row"]], (a, b), sentence, sides)
+    return Question([a, b, first, asked["last_row"]], (a, b), sentence, sides, False)
 
 
 def _systematic_orders(review):
@@ -158,9 +162,9 @@ def _proposed_exchange(review, order):
     )
     sides = [
         Side(f"exchange {counted(len(rows), 'record')}", rows, rows[:0], examples[0]),
-        Side("leave them as they are", rows[:0], rows, examples[1]),
+        Side("leave them as they are", rows[:0], rows, examples[1], "Other records, to compare"),
     ]
-    return Question([*names, int(rows[0]), int(rows[-1])], names, sentence, sides)
+    return Question([*names, int(rows[0]), int(rows[-1])], names, sentence, sides, True)
 
 
 def _examples(review, rows, names, *, moved=True):

@@ -1,18 +1,20 @@
 """Suspicious records as arrays: found by a scan, filtered, sorted and counted in milliseconds."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
 
-from unpermute.files import Changes, TableError
+from unpermute.files import EDIT_CAUSES, Changes, TableError
+from unpermute.table import RaggedProposal
 from unpermute.web._journal import ANSWERS
-from unpermute.web._orders import STAYS, Orders
+from unpermute.web._orders import EDITS, STAYS, Orders
 from unpermute.web._standing import OPEN, Standing
 
-__all__ = ["SORTS", "Filter", "Records", "records_of"]
+__all__ = ["SORTS", "Filter", "Records", "records_of", "records_of_lines"]
 
 SORTS = {
     "sure": "surest first",
@@ -21,6 +23,8 @@ SORTS = {
     "line": "as in the file",
     "cells": "most cells first",
 }
+# What is known about a line for which nothing is proposed.
+_OTHER_FIELDS = "another number of fields"
 _STATES = (*ANSWERS, "decided", "edited")
 _TYPES: dict[str, Any] = {"low": float, "high": float, "page": int} | dict.fromkeys(
     ("column", "cause", "state", "sort"), str
@@ -89,7 +93,10 @@ class Records:
             keep &= self.confidence < wanted.high
         if wanted.state:
             keep &= self._in_state(wanted.state, standing)
-        return self._sorted(np.flatnonzero(keep), wanted.sort)
+        if wanted.sort == "line":
+            return np.flatnonzero(keep)
+        order = self._sorted(wanted.sort)
+        return order[keep[order]]
 
     def including(self, rows: np.ndarray, order: np.ndarray, cause: str) -> "Records":
         """Return the records with others that nothing but a decision is known about."""
@@ -97,21 +104,29 @@ class Records:
         if not new.any():
             return self
         rows, order = rows[new], order[new]
-        causes = self.causes if cause in self.causes else [*self.causes, cause]
-        merged = np.argsort(np.concatenate([self.rows, rows]), kind="stable")
         unknown = np.full(len(rows), np.nan)
-        more: dict[str, Any] = {
-            "rows": rows,
-            "damaged": unknown,
-            "confidence": unknown,
-            "sure": np.zeros(len(rows), dtype=bool),
-            "cause": np.full(len(rows), causes.index(cause), dtype=self.cause.dtype),
-            "order": order.astype(np.int32),
-            "evidence": np.full(len(rows), "", dtype=object),
+        return self.merged(
+            Records(
+                rows, unknown, unknown, np.zeros(len(rows), dtype=bool),
+                np.zeros(len(rows), dtype=np.int16), order.astype(np.int32),
+                np.full(len(rows), "", dtype=object), [cause], self.orders,
+            )
+        )  # fmt: skip
+
+    def merged(self, others: "Records") -> "Records":
+        """Return these records and others; none is in both."""
+        if not len(others):
+            return self
+        causes = [*self.causes, *(each for each in others.causes if each not in self.causes)]
+        theirs = np.array([causes.index(each) for each in others.causes], dtype=np.int16)
+        others = replace(others, cause=theirs[others.cause])
+        at = np.argsort(np.concatenate([self.rows, others.rows]), kind="stable")
+        arrays: dict[str, Any] = {
+            each.name: np.concatenate([getattr(self, each.name), getattr(others, each.name)])[at]
+            for each in fields(self)
+            if each.name not in ("causes", "orders")
         }
-        for name, part in more.items():
-            more[name] = np.concatenate([getattr(self, name), part])[merged]
-        return replace(self, causes=causes, **more)
+        return Records(**arrays, causes=causes, orders=self.orders)
 
     def _using(self, column):
         if column not in self.orders.columns:
@@ -130,16 +145,21 @@ class Records:
             return (told != STAYS) & (told != self.order)
         return answer == ANSWERS.index(state)
 
-    def _sorted(self, places, sort):
-        if sort == "line":
-            return places
-        key = {
-            "sure": -self.confidence,
-            "unsure": self.confidence,
-            "damaged": -self.damaged,
-            "cells": -self.orders.sizes()[self.order],
-        }[sort]
-        return places[np.argsort(key[places], kind="stable")]
+    @cached_property
+    def _known_sorts(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def _sorted(self, sort):
+        """Places of all records in an order; kept, because sorting takes longer than filtering."""
+        if sort not in self._known_sorts:
+            key = {
+                "sure": -self.confidence,
+                "unsure": self.confidence,
+                "damaged": -self.damaged,
+                "cells": -self.orders.sizes()[self.order],
+            }[sort]
+            self._known_sorts[sort] = np.argsort(key, kind="stable")
+        return self._known_sorts[sort]
 
 
 def records_of(changes: Changes, orders: Orders) -> Records:
@@ -164,6 +184,31 @@ def records_of(changes: Changes, orders: Orders) -> Records:
         cause=cause.astype(np.int16),
         order=orders.of_cells(starts, changes.columns, changes.from_columns),
         evidence=changes.evidence[first],
+        causes=causes.tolist(),
+        orders=orders,
+    )
+
+
+def records_of_lines(proposals: Iterable[RaggedProposal], orders: Orders) -> Records:
+    """Return lines with another number of fields than the header as suspicious records."""
+    found = list(proposals)
+    edits = [each.edit for each in found]
+    sure = [np.nan if each.edit is None else each.confidence for each in found]
+    order = [
+        STAYS if edit is None else orders.number([(edit.column, EDITS[edit.kind])])
+        for edit in edits
+    ]
+    words = [_OTHER_FIELDS if edit is None else EDIT_CAUSES[edit.kind] for edit in edits]
+    causes, cause = np.unique(np.array(words, dtype=str), return_inverse=True)
+    evidence = [f"the line has {len(each.line.fields)} fields" for each in found]
+    return Records(
+        rows=np.array([each.line.row for each in found], dtype=np.int64),
+        damaged=np.ones(len(found)),
+        confidence=np.array(sure, dtype=float),
+        sure=np.array([each.accepted for each in found], dtype=bool),
+        cause=cause.astype(np.int16),
+        order=np.array(order, dtype=np.int32),
+        evidence=np.array(evidence, dtype=object),
         causes=causes.tolist(),
         orders=orders,
     )
@@ -216,7 +261,7 @@ class Filter:
             parts.append({"open": "not decided", "accept": "accepted", "reject": "rejected",
                           "owner": "for their owner"}.get(self.state, self.state))  # fmt: skip
         if self.cause:
-            parts.append(f"cause: {self.cause}")
+            parts.append(self.cause)
         if self.column:
             parts.append(f"column {self.column}")
         if self.low > 0:

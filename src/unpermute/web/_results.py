@@ -13,6 +13,7 @@ import shlex
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from unpermute.files import (
     Changes,
     TableError,
     listed_changes,
+    listed_edits,
     read_table,
     repaired_as,
     split_suffix,
@@ -61,7 +63,10 @@ def repaired_table(review: Review) -> Result:
 def change_list(review: Review) -> Result:
     """Return the list of changes that ``unpermute apply`` reads."""
     changes = review.changes()
-    listed = listed_changes(review.source, changes, review.ids(changes.rows))
+    listed = chain(
+        listed_changes(review.source, changes, review.ids(changes.rows)),
+        listed_edits(review.source, review.mends()),
+    )
     return Result(_named(review, "changes.csv"), "text/csv", written_changes(listed))
 
 
@@ -163,6 +168,8 @@ def _checked_answers(review, table):
         row, said = int(row), said.strip().lower()
         if key != _key(review, row):
             raise TableError(f"{where}: the record or its proposal has changed since it was asked.")
+        if said in _YES and not review.orders.known[_order(review, row)]:
+            raise TableError(f"{where}: nothing is proposed, so that the answer cannot be yes.")
         if said in _YES:
             accept.append(row)
         elif said in _NO:
@@ -189,15 +196,18 @@ def _owner_rows(review):
     if doubles:
         raise TableError(f"The table has a column {min(doubles)!r} itself: rename it first.")
     yield [_LINE, *review.source.columns, _PROPOSAL, _NOTE, _ANSWER, _REMARK, _ROW, _KEY]
-    rows = review.records.rows
+    rows, n = review.records.rows, len(review.source.columns)
     for row in rows[review.standing.answer[rows] == OWNER].tolist():
-        cells, proposal = _cells(review, row), _proposal(review, row)
+        # Fields of a line that has too many are in its proposal, all of them.
+        cells = [*_cells(review, row), *[""] * n][:n]
         note = review.standing.notes.get(row, "")
-        line = str(review.line(row))
+        line, proposal = str(review.line(row)), _proposal(review, row)
         yield [line, *cells, proposal, note, "", "", str(row), _key(review, row)]
 
 
 def _cells(review, row):
+    if row in review.irregular:
+        return review.irregular[row].fields
     n = len(review.source.columns)
     return review.source.texts(np.full(n, row), np.arange(n))
 
@@ -205,8 +215,16 @@ def _cells(review, row):
 def _proposal(review, row):
     """What is proposed, in words."""
     cells, names = _cells(review, row), review.source.columns
-    order = review.orders.known[_order(review, row)]
-    return "; ".join(f"{names[a]}: {cells[a]} → {cells[b]}" for a, b in order)
+    order = _order(review, row)
+    if row not in review.irregular:
+        moved = review.orders.known[order]
+        return "; ".join(f"{names[a]}: {cells[a]} → {cells[b]}" for a, b in moved)
+    told = f"the line has {len(cells)} fields instead of {len(names)}: {' | '.join(cells)}"
+    edit = review.orders.edit(order)
+    if edit is None:
+        return told
+    before, after = review.irregular.shown(row, edit)
+    return f"{told}; {names[edit[0]]}: {before} → {after or 'empty'}"
 
 
 def _order(review, row):
@@ -220,9 +238,9 @@ def _key(review, row):
 
 
 def _in_frame(review, changes: Changes) -> Changes:
-    """Return changes by rows of the frame, which has no ragged lines."""
+    """Return changes by rows of the frame, which has no lines that are not regular."""
     rows = np.searchsorted(review.source.frame_rows, changes.rows)
-    return replace(changes, rows=rows, from_rows=rows)
+    return replace(changes, rows=rows, from_rows=rows, edits=())
 
 
 def _named(review, ending):

@@ -9,19 +9,31 @@ import narwhals.stable.v1 as nw
 import numpy as np
 
 from unpermute._words import counted
-from unpermute.files import Changes, Moves, SourceTable, TableError, check_columns, unfit_moves
+from unpermute.files import (
+    Changes,
+    LineEdit,
+    Moves,
+    RaggedLine,
+    SourceTable,
+    TableError,
+    check_columns,
+    unfit_moves,
+)
 from unpermute.records import KINDS, describe_columns, read_cells
-from unpermute.table import TableResult, scan
+from unpermute.table import TableResult
 from unpermute.web._journal import ANSWERS, Journal, rows_as_ranges, rows_from_ranges
+from unpermute.web._lines import Lines
 from unpermute.web._orders import STAYS, Orders
-from unpermute.web._records import Filter, Records, records_of
+from unpermute.web._records import Filter, Records, records_of, records_of_lines
+from unpermute.web._scan import Scan, keep_scan, kept_scan, scan_path, scan_table
 from unpermute.web._standing import ACCEPTED, OPEN, Standing
 
 __all__ = ["BY_QUESTION", "Review", "open_review"]
 
 BY_QUESTION = "answered for many rows at once"
 BY_HAND = "edited by hand"
-_DEFAULTS: dict[str, Any] = {"id": None, "groups": None, "kinds": {}, "min_confidence": 0.95}
+_DEFAULTS: dict[str, Any] = {"id": None, "groups": None, "kinds": {}, "min_confidence": 0.95,
+                             "shuffled_columns": False}  # fmt: skip
 # Records that tell what columns hold before the scan, which reads them all.
 _LOOKED_AT = 20_000
 # Characters of a note.
@@ -31,9 +43,11 @@ _LONGEST_NOTE = 2000
 def open_review(
     path: str, open_table: Callable[[str], SourceTable], n_jobs: int | None = None
 ) -> "Review":
-    """Open a table and its journal."""
+    """Open a table and its journal; a scan that was kept is there at once."""
     source = open_table(path)
-    return Review(path, source, Journal(path, source), n_jobs)
+    review = Review(path, source, Journal(path, source), n_jobs)
+    review.restore()
+    return review
 
 
 @dataclass(frozen=True)
@@ -69,6 +83,8 @@ class Review:
         Options of the scan.
     standing : Standing
         What is in force.
+    irregular : Lines
+        Lines with another number of fields than the header.
     was_scanned : bool
         Whether the journal knows of a scan.
     """
@@ -78,10 +94,11 @@ class Review:
         self.frame = nw.from_native(source.frame, eager_only=True)
         self.kinds = _kinds_of_some(self.frame)
         self.orders = Orders(list(source.columns))
+        self.irregular = Lines(source)
         self.standing = Standing(source.n_rows, self.orders, journal.entries)
         self.options: dict[str, Any] = self._scanned_options() or _DEFAULTS
         self.was_scanned = self._scanned_options() is not None
-        self._result: TableResult | None = None
+        self._scan: Scan | None = None
         self._found: Records | None = None
         self._records: Records | None = None
 
@@ -92,10 +109,15 @@ class Review:
 
     @property
     def result(self) -> TableResult:
-        """What the scan found."""
-        if self._result is None:
+        """What the scan found in the records."""
+        if self._scan is None:
             raise TableError("The table has not been scanned yet.")
-        return self._result
+        return self._scan.result
+
+    @property
+    def shuffled_columns(self) -> dict[str, Any] | None:
+        """What the scan found in the columns, None if it did not look at them."""
+        return self._scan.columns if self._scan is not None else None
 
     @property
     def records(self) -> Records:
@@ -118,18 +140,29 @@ class Review:
             raise TableError("The confidence must be between 0 and 1.")
         self.options = chosen
 
-    def scan(self) -> TableResult:
-        """Find suspicious records; takes its time."""
-        chosen = {**self.options, "kinds": self.options["kinds"] or None}
+    def scan(self) -> Scan:
+        """Find suspicious records, and keep what was found; takes its time."""
         self.lines([])  # found now, so that the list does not wait for it
-        return scan(self.source.frame, **chosen, n_jobs=self._n_jobs)
+        found = scan_table(self.source, self.options, self._n_jobs)
+        keep_scan(scan_path(self.path), found, self.source, self.journal.sha256, self.options)
+        return found
 
-    def take(self, result: TableResult) -> None:
+    def restore(self) -> None:
+        """Show what the last scan found, if that was kept."""
+        if self.was_scanned:
+            path, sha256 = scan_path(self.path), self.journal.sha256
+            found = kept_scan(path, self.source, sha256, self.options)
+            if found is not None:
+                self.lines([])
+                self.take(found)
+
+    def take(self, found: Scan) -> None:
         """Show what a scan found from now on."""
         if self.options != self._scanned_options():
             self._add("scan", options=self.options)
-        self.was_scanned, self._result = True, result
-        self._found = records_of(result.moves.in_file(self.source), self.orders)
+        self.was_scanned, self._scan = True, found
+        cells = records_of(found.result.moves.in_file(self.source), self.orders)
+        self._found = cells.merged(records_of_lines(found.lines, self.orders))
         self._list_decided()
 
     def _scanned_options(self):
@@ -190,6 +223,10 @@ class Review:
             )
         if not len(rows):
             raise TableError("The filter finds no records to decide about.")
+        if answer == "accept":
+            rows = rows[self.shown_orders(rows) != STAYS]
+            if not len(rows):
+                raise TableError("Nothing is proposed for these records.")
         words = wanted.words()
         why = f"{counted(len(rows), 'record')}{': ' if words else ''}{words}"
         self.decide(rows, answer, why=why)
@@ -253,10 +290,26 @@ class Review:
         evidence = self._evidence(np.where(edited, "", records.evidence))
         places, targets, origins = self._cells(order)
         rows = records.rows[places]
+        mends = tuple(edit for _, edit, _, accepted in self.mends() if accepted)
         return Changes(
             rows, targets, rows, origins, confidence[places], records.damaged[places],
             accepted[places], cause[places], evidence[places], names=list(self.source.columns),
+            edits=mends,
         ).by_row()  # fmt: skip
+
+    def mends(self) -> list[tuple[RaggedLine, LineEdit, float, bool]]:
+        """Return the lines that an edit would make regular, as `listed_edits` takes them."""
+        records, rows = self.records, self.irregular.rows
+        rows = rows[records.lists(rows)]
+        found = []
+        for row, order in zip(rows.tolist(), self.shown_orders(rows).tolist(), strict=True):
+            edit, place = self.orders.edit(order), np.searchsorted(records.rows, row)
+            if edit is not None:
+                edited = order != records.order[place]
+                sure = np.nan if edited else float(records.confidence[place])
+                accepted = bool(self.standing.answer[row] == ACCEPTED)
+                found.append((self.irregular[row], LineEdit(row, *edit), sure, accepted))
+        return found
 
     def shown_orders(self, rows: np.ndarray) -> np.ndarray:
         """Return how cells of records move: as a person decided, otherwise as proposed."""
@@ -283,13 +336,20 @@ class Review:
         name = self.options["id"]
         if name is None:
             return np.asarray(rows).tolist()
-        column = self.source.columns.index(name)
-        return self.source.texts(rows, np.full(len(rows), column))
+        column, regular = self.source.columns.index(name), ~np.isin(rows, self.irregular.rows)
+        found = np.full(len(rows), "", dtype=object)
+        found[regular] = self.source.texts(rows[regular], np.full(regular.sum(), column))
+        for k in np.flatnonzero(~regular).tolist():
+            edit = self.orders.edit(int(self.shown_orders(rows[[k]])[0]))
+            found[k] = self.irregular.mended(int(rows[k]), edit)[column] if edit else ""
+        return found.tolist()
 
     def whole_records(self) -> nw.DataFrame:
         """Return the records that nobody suspects, to compare others with."""
         whole = ~np.isin(self.source.frame_rows, self.records.rows)
-        return self.frame.filter(whole.tolist()) if whole.any() else self.frame
+        if not whole.any():
+            return self.frame
+        return nw.from_native(self.source.frame.filter(whole), eager_only=True)
 
     def judged(self) -> dict[str, str]:
         """Return what every column was judged as; "" if it was not."""
@@ -314,7 +374,7 @@ class Review:
             return np.where(kept, self.standing.order[rows], STAYS)
         moved = np.broadcast_to(self.shown_orders(rows) if order is None else order, rows.shape)
         if np.any(moved == STAYS):
-            raise TableError("Nothing would move: reject the proposal instead.")
+            raise TableError("Nothing would change: reject the proposal instead.")
         return moved
 
     def _refuse_unfit(self, rows, order):
@@ -333,6 +393,8 @@ class Review:
         """Return the moved cells of records: place of the record, column, and origin."""
         parts = []
         for number in np.unique(order).tolist():
+            if self.orders.edit(number) is not None:
+                continue
             pairs = np.array(self.orders.known[number], dtype=np.int64).reshape(-1, 2)
             places = np.flatnonzero(order == number)
             parts.append(

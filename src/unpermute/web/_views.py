@@ -2,12 +2,14 @@
 
 import re
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
 from unpermute.files import TableError
 from unpermute.report import shorten, sure_text
 from unpermute.web._journal import ANSWERS
+from unpermute.web._orders import EDITS
 from unpermute.web._profiles import Profiles
 from unpermute.web._records import Filter
 from unpermute.web._review import Review
@@ -17,6 +19,8 @@ __all__ = ["PAGE", "Detail", "Line", "Page", "detail", "history", "list_page", "
 PAGE = 50
 _MOST_CELLS, _LONGEST_CELL = 3, 28
 _NEIGHBOURS = 2
+# Columns that are shown of those that an edit of a line moves.
+_TOLD = 3
 # Columns of a record that are shown at first.
 _MOST_COLUMNS = 40
 
@@ -62,12 +66,35 @@ class Field:
 
 
 @dataclass(frozen=True)
+class Irregular:
+    """A line with another number of fields than the header, and how it may become regular.
+
+    Attributes
+    ----------
+    fields : list of str
+        As they stand in the file.
+    between : str
+        What stands between them.
+    origin : int
+        What an edit of this line is written as; 0 if no single edit makes it regular.
+    choices : list of int
+        The columns that an edit may be about.
+    """
+
+    fields: list[str]
+    between: str
+    origin: int
+    choices: list[int]
+
+
+@dataclass(frozen=True)
 class Detail:
     """A record, whole."""
 
     line: Line
     evidence: str
     fields: list[Field]
+    irregular: Irregular | None
     n_columns: int
     order: dict[int, int]
     proposed: dict[int, int]
@@ -91,17 +118,10 @@ def list_page(review: Review, wanted: Filter) -> Page:
 
 def some_lines(review: Review, rows: np.ndarray) -> list[Line]:
     """Return records as lines of the list."""
-    records, standing, source = review.records, review.standing, review.source
+    records, standing = review.records, review.standing
     places = np.searchsorted(records.rows, rows)
     orders = review.shown_orders(rows).tolist()
-    cells = [(row, a, b) for row, order in zip(rows, orders, strict=True)
-             for a, b in review.orders.known[order][:_MOST_CELLS]]  # fmt: skip
-    at, targets, origins = np.array(cells, dtype=np.int64).reshape(-1, 3).T
-    old, new = source.texts(at, targets), source.texts(at, origins)
-    listed: dict[int, list] = {}
-    for row, a, before, after in zip(at.tolist(), targets.tolist(), old, new, strict=True):
-        text = (source.columns[a], shorten(before, _LONGEST_CELL), shorten(after, _LONGEST_CELL))
-        listed.setdefault(row, []).append(text)
+    listed = _cells_shown(review, rows.tolist(), orders)
     names = review.ids(rows) if review.options["id"] else [""] * len(rows)
     lines = review.lines(rows).tolist()
     return [
@@ -123,6 +143,22 @@ def some_lines(review: Review, rows: np.ndarray) -> list[Line]:
     ]
 
 
+def _cells_shown(review, rows, orders):
+    """The first changed cells of records: column, value before and after."""
+    source, listed = review.source, {}  # type: ignore[var-annotated]
+    cells = [(row, a, b) for row, order in zip(rows, orders, strict=True)
+             for a, b in review.orders.known[order][:_MOST_CELLS] if b >= 0]  # fmt: skip
+    at, targets, origins = np.array(cells, dtype=np.int64).reshape(-1, 3).T
+    texts = zip(at.tolist(), targets.tolist(), source.texts(at, targets),
+                source.texts(at, origins), strict=True)  # fmt: skip
+    edits = ((row, review.orders.edit(order)) for row, order in zip(rows, orders, strict=True))
+    mends = ((row, edit[0], *review.irregular.shown(row, edit)) for row, edit in edits if edit)
+    for row, column, *values in chain(texts, mends):
+        old, new = (shorten(text, _LONGEST_CELL) for text in values)
+        listed.setdefault(row, []).append((source.columns[column], old, new))
+    return listed
+
+
 def detail(review: Review, row: int, wanted: Filter, profiles: Profiles, *, whole: bool) -> Detail:
     """Return a record, whole."""
     place = review.records.place(row)
@@ -131,30 +167,56 @@ def detail(review: Review, row: int, wanted: Filter, profiles: Profiles, *, whol
     [line] = some_lines(review, np.array([row]))
     order = dict(review.orders.known[review.shown_orders(np.array([row]))[0]])
     proposed = dict(review.orders.known[review.records.order[place]])
-    columns = _columns_shown(review, {*order, *proposed}, whole=whole)
-    texts = dict(
-        zip(
-            columns, review.source.texts(np.full(len(columns), row), np.array(columns)), strict=True
-        )
-    )
-    kinds = review.judged()
-    fields = [
-        Field(
-            place=column,
-            column=review.source.columns[column],
-            kind=kinds[review.source.columns[column]] or "not judged",
-            value=texts[column],
-            origin=order.get(column, column),
-            evidence=_evidence(profiles, review, texts, column, order.get(column)),
-        )
-        for column in columns
-    ]
+    irregular = _irregular(review, row)
+    columns = _columns_shown(review, {*order, *proposed}, whole=whole or irregular is not None)
+    make = _fields_of_record if irregular is None else _fields_of_line
     previous, following, at, n = _around(review, row, wanted)
     return Detail(
-        line, _quoted(review.records.evidence[place]), fields, len(review.source.columns), order,
-        proposed, _neighbours(review, row, columns), [review.source.columns[c] for c in columns],
-        previous, following, at, n,
+        line, _quoted(review.records.evidence[place]), make(review, row, columns, order, profiles),
+        irregular, len(review.source.columns), order, proposed, _neighbours(review, row, columns),
+        [review.source.columns[c] for c in columns], previous, following, at, n,
     )  # fmt: skip
+
+
+def _fields_of_record(review, row, columns, order, profiles):
+    texts = review.source.texts(np.full(len(columns), row), np.array(columns))
+    value = dict(zip(columns, texts, strict=True))
+    changes = {column: (value[column], value[origin]) for column, origin in order.items()}
+    return [
+        _field(review, profiles, column, value[column], order.get(column, column), changes)
+        for column in columns
+    ]
+
+
+def _fields_of_line(review, row, columns, order, profiles):
+    """Cells of a line that is not regular: after the edit, or as they stand if there is none."""
+    edit = review.orders.edit(review.orders.number(order.items()))
+    now = [*review.irregular[row].fields, *[""] * len(columns)]
+    then, changes = now, {}
+    if edit is not None:
+        then = review.irregular.mended(row, edit)
+        # An edit moves all that follows: a few columns tell whether it is right.
+        changes = {column: (now[column], then[column]) for column in columns[edit[0] :][:_TOLD]}
+    return [_field(review, profiles, column, then[column], column, changes) for column in columns]
+
+
+def _field(review, profiles, column, value, origin, changes):
+    name = review.source.columns[column]
+    kind = review.judged()[name] or "not judged"
+    evidence = _evidence(profiles.of(name), *changes[column]) if column in changes else None
+    return Field(column, name, kind, value, origin, evidence)
+
+
+def _irregular(review, row):
+    if row not in review.irregular:
+        return None
+    choices = review.irregular.choices(row)
+    return Irregular(
+        review.irregular[row].fields,
+        review.source.delimiter,
+        EDITS[choices[0][1]] if choices else 0,
+        [column for column, _ in choices],
+    )
 
 
 def _quoted(evidence):
@@ -197,13 +259,11 @@ def _columns_shown(review, moved, *, whole):
     return sorted([*moved, *others[: max(0, _MOST_COLUMNS - len(moved))]])
 
 
-def _evidence(profiles, review, texts, column, origin):
+def _evidence(profile, now, then):
     """How usual the present and the proposed value are in a column that changes."""
-    if origin is None:
-        return None
-    name = review.source.columns[column]
-    profile, now, then = profiles.of(name), texts[column], texts[origin]
     return {
+        "before": now,
+        "after": then,
         "now": profile.words(now),
         "then": profile.words(then),
         "holds": profile.holds(),
@@ -213,28 +273,29 @@ def _evidence(profiles, review, texts, column, origin):
 
 def _neighbours(review, row, columns):
     """The record among those above and below in the file."""
-    regular = review.source.frame_rows
-    at = int(np.searchsorted(regular, row))
-    rows = regular[max(0, at - _NEIGHBOURS) : at + _NEIGHBOURS + 1]
-    texts = review.source.texts(np.repeat(rows, len(columns)), np.tile(columns, len(rows)))
-    lines, n = review.lines(rows).tolist(), len(columns)
-    shown = [shorten(text, _LONGEST_CELL) for text in texts]
+    rows = np.arange(max(0, row - _NEIGHBOURS), min(review.source.n_rows, row + _NEIGHBOURS + 1))
+    regular = rows[~np.isin(rows, review.irregular.rows)]
+    texts = review.source.texts(np.repeat(regular, len(columns)), np.tile(columns, len(regular)))
+    shown, n = [shorten(text, _LONGEST_CELL) for text in texts], len(columns)
+    cells = {each: shown[k * n : (k + 1) * n] for k, each in enumerate(regular.tolist())}
     return [
-        {"line": lines[k], "is_it": place == row, "cells": shown[k * n : (k + 1) * n]}
-        for k, place in enumerate(rows.tolist())
-    ]
+        {"line": line, "is_it": each == row, "cells": cells.get(each, []),
+         "text": "" if each in cells else " | ".join(review.irregular[each].fields)}
+        for each, line in zip(rows.tolist(), review.lines(rows).tolist(), strict=True)
+    ]  # fmt: skip
 
 
 def _around(review, row, wanted):
     """The records before and after this one that the filter finds, and where it stands."""
-    everything = review.records.chosen(replace(wanted, state=""), review.standing)
-    rows = review.records.rows[everything]
-    here = np.flatnonzero(rows == row)
+    records = review.records
+    everything = records.chosen(replace(wanted, state=""), review.standing)
+    here = np.flatnonzero(everything == records.place(row))
     if not len(here):
         return None, None, 0, 0
-    found = np.isin(everything, review.records.chosen(wanted, review.standing))
-    found[here[0]] = False
-    before, after = np.flatnonzero(found[: here[0]]), np.flatnonzero(found[here[0] + 1 :])
-    previous = int(rows[before[-1]]) if len(before) else None
-    following = int(rows[here[0] + 1 + after[0]]) if len(after) else None
+    found = np.zeros(len(records), dtype=bool)
+    found[records.chosen(wanted, review.standing)] = True
+    before, after = (side[found[side]] for side in np.split(everything, here))
+    after = after[after != records.place(row)]
+    previous = int(records.rows[before[-1]]) if len(before) else None
+    following = int(records.rows[after[0]]) if len(after) else None
     return previous, following, len(before) + 1, len(before) + len(after) + 1

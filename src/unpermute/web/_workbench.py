@@ -131,7 +131,7 @@ class Workbench:
             self.problem = _sentence(job.error)
         elif isinstance(job.result, Review):
             self.review = job.result
-            if self.review.was_scanned:
+            if self.review.was_scanned and not self.review.is_scanned:
                 self.scan()
         elif job.result is not None:
             self._profiles = self._questions = None

@@ -6,7 +6,38 @@
 const page = () => document.getElementById("view");
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 let selected = null; // row of the record that is selected in the list
+let selectedAt = -1; // its place there: another record takes it when the filter hides this one
+let decided = null; // row of the record that was decided about last
 let held = null; // the value that is being moved: its place on the right side
+
+// Draw lines from items on the left to items on the right; those that move lie above the others.
+
+function join(root, pairs) {
+  const svg = root.querySelector(".joins");
+  const box = svg.getBoundingClientRect();
+  svg.setAttribute("viewBox", `0 0 ${box.width} ${box.height}`);
+  svg.replaceChildren();
+  const middle = (item) => {
+    const { top, height } = item.getBoundingClientRect();
+    return top - box.top + height / 2;
+  };
+  const moves = ([, item]) => item.classList.contains("moved");
+  for (const [from, to] of pairs.toSorted((a, b) => moves(a) - moves(b))) {
+    const [y1, y2, w] = [middle(from), middle(to), box.width];
+    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    path.setAttribute("d", `M0 ${y1}C${w / 2} ${y1} ${w / 2} ${y2} ${w} ${y2}`);
+    path.setAttribute("class", to.className);
+    svg.append(path);
+  }
+}
+
+// Put an order into the form (null: as proposed), and offer to go back to the proposal.
+
+function offer(order, edited) {
+  const form = document.querySelector("form.decide");
+  form.elements.order.value = order ? JSON.stringify(order) : "";
+  form.querySelector("[data-reset]").hidden = !edited;
+}
 
 // The editor: `order[place]` is the column that the value after the repair comes from.
 
@@ -61,31 +92,9 @@ class Editor {
       item.classList.toggle("moved", origin !== place);
       item.classList.toggle("edited", origin !== this.proposed[place]);
     }
-    this.join(left, right);
-    const form = document.querySelector("form.decide");
+    join(this.root, right.map((item) => [left[this.order[Number(item.dataset.place)]], item]));
     const edited = this.places.some((place) => this.order[place] !== this.proposed[place]);
-    form.elements.order.value = this.isDirty || edited ? JSON.stringify(this.moved()) : "";
-    form.querySelector("[data-reset]").hidden = !edited;
-  }
-
-  join(left, right) {
-    const svg = this.root.querySelector(".joins");
-    const box = svg.getBoundingClientRect();
-    svg.setAttribute("viewBox", `0 0 ${box.width} ${box.height}`);
-    svg.replaceChildren();
-    const middle = (item) => {
-      const { top, height } = item.getBoundingClientRect();
-      return top - box.top + height / 2;
-    };
-    const sorted = right.toSorted((a, b) => a.classList.contains("moved") - b.classList.contains("moved"));
-    for (const item of sorted) {
-      const origin = this.order[Number(item.dataset.place)];
-      const [y1, y2, w] = [middle(left[origin]), middle(item), box.width];
-      const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
-      path.setAttribute("d", `M0 ${y1}C${w / 2} ${y1} ${w / 2} ${y2} ${w} ${y2}`);
-      path.setAttribute("class", item.className);
-      svg.append(path);
-    }
+    offer(this.isDirty || edited ? this.moved() : null, edited);
   }
 
   listen(button) {
@@ -165,6 +174,58 @@ class Editor {
   }
 }
 
+// The editor of a line with one field too many or too few: a column is chosen, and the rest follows.
+
+class LineEditor {
+  constructor(root) {
+    this.root = root;
+    this.origin = Number(root.dataset.origin);
+    this.now = all(".now-side li", root);
+    this.then = all(".then-side li", root);
+    this.fields = this.now.map((item) => item.querySelector(".value").textContent);
+    this.choice = document.querySelector("[data-choice]");
+    [this.began, this.proposed] = ["order", "proposed"].map((name) => Object.keys(JSON.parse(root.dataset[name]))[0] ?? "");
+    this.choice?.addEventListener("change", () => this.draw());
+    this.draw();
+  }
+
+  get isDirty() {
+    return (this.choice?.value ?? "") !== this.began;
+  }
+
+  reset() {
+    this.choice.value = this.proposed;
+    this.draw();
+  }
+
+  // The fields of the line that make the value of a column.
+  sources(column) {
+    const chosen = this.choice?.value ? Number(this.choice.value) : null;
+    if (chosen === null || column < chosen) return column < this.fields.length ? [column] : [];
+    if (this.origin === -1) return column === chosen ? [column, column + 1] : [column + 1];
+    return column === chosen ? [] : [column - 1];
+  }
+
+  draw() {
+    const chosen = this.choice?.value ?? "";
+    this.now.forEach((item) => item.classList.remove("moved"));
+    const pairs = this.then.flatMap((item, column) => {
+      const sources = this.sources(column);
+      const text = sources.map((k) => this.fields[k]).join(this.root.dataset.between);
+      item.querySelector(".value").textContent = sources.length ? text : "empty";
+      item.classList.toggle("moved", chosen === item.dataset.place);
+      item.classList.toggle("edited", chosen === item.dataset.place && chosen !== this.proposed);
+      if (chosen === item.dataset.place) sources.forEach((k) => this.now[k].classList.add("moved"));
+      return sources.map((k) => [this.now[k], item]);
+    });
+    join(this.root, pairs);
+    const edited = chosen !== this.proposed;
+    offer(chosen && (this.isDirty || edited) ? { [chosen]: this.origin } : null, edited);
+    const accept = document.querySelector("form.decide [value=accept]");
+    if (accept) accept.disabled = !chosen;
+  }
+}
+
 let editor = null;
 
 // The list: one record is selected.
@@ -176,6 +237,7 @@ function select(row, { focus = true } = {}) {
   lines().forEach((each) => each.classList.toggle("selected", each === row));
   if (!row) return;
   selected = row.dataset.row;
+  selectedAt = lines().indexOf(row);
   if (focus) row.querySelector("a.open").focus({ preventScroll: true });
   const { top, bottom } = row.getBoundingClientRect();
   if (top < 80 || bottom > innerHeight) row.scrollIntoView({ block: "center" });
@@ -221,12 +283,15 @@ function pressInList(key) {
   else if (key in answers) {
     const button = line()?.querySelector(`button[value=${answers[key]}]`);
     if (button) button.click();
-    else if (line()) tell(key === "u" ? "Nothing is decided about this record." : "Decided already: u undoes.");
+    else if (key !== "u" && !line()) tell("No record is selected: j selects one.");
+    else if (key !== "u") tell(line().matches(".is-open") ? "Nothing is proposed for this record." : "Decided already: u undoes.");
+    else if (decided !== null) send("POST", { row: decided, answer: "undo" });
+    else tell("Nothing is decided about this record.");
   }
 }
 
 function pressInRecord(key) {
-  if (key === "e") document.querySelector(".then-side li.moved .value, .then-side .value")?.focus();
+  if (key === "e") document.querySelector("[data-choice], .then-side li.moved button, .then-side button")?.focus();
   else if (key === "n") document.getElementById("note").focus();
   else all(`[data-key="${key}"]:not(:disabled)`)[0]?.click();
 }
@@ -274,12 +339,14 @@ function warn(text) {
   tell(text);
   const place = document.querySelector(".said");
   place.textContent = text;
-  place.classList.remove("empty");
+  place.className = "said stays";
 }
 
-function refresh() {
+// Ask for the page that is shown once more, or send it something.
+
+function send(verb, values = {}) {
   const address = location.pathname + location.search;
-  htmx.ajax("GET", address, { target: "#page", select: "#view", swap: "innerHTML" }).catch(() => {});
+  htmx.ajax(verb, address, { target: "#page", select: "#view", swap: "innerHTML", values }).catch(() => {});
 }
 
 function listen() {
@@ -291,8 +358,7 @@ function listen() {
     part("stage").textContent = now.stage;
     part("bar").value = now.percent;
     part("percent").textContent = `${now.percent}%`;
-    const left = now.left === null ? "" : `, about ${now.left} s left in this step`;
-    part("time").textContent = `${now.seconds} s gone${left}`;
+    part("time").textContent = now.time;
   });
   news.addEventListener("changed", (event) => {
     if (page().dataset.page === "progress") return location.assign("/");
@@ -301,10 +367,29 @@ function listen() {
       if (Number(page().dataset.version) >= Number(event.data)) return;
       const writes = document.activeElement?.matches("textarea, input") || editor?.isDirty;
       if (writes) warn("Something was decided in another tab; reload to see it.");
-      else refresh();
+      else send("GET");
     }, 400);
   });
   addEventListener("pagehide", () => news.close());
+}
+
+// A decision changes one or two lines of a list: the others stay the elements that they are, which
+// htmx need not look at again. A whole new page takes several times as long.
+
+function patch(event) {
+  if (page().dataset.page !== "records") return;
+  const view = new DOMParser().parseFromString(event.detail.serverResponse, "text/html").getElementById("view");
+  if (view?.dataset.page !== "records") return;
+  event.detail.shouldSwap = false;
+  select(null);
+  const known = new Map(lines().map((each) => [each.dataset.row, each]));
+  for (const fresh of all("tr[data-row]", view)) {
+    const old = known.get(fresh.dataset.row);
+    if (old?.outerHTML === fresh.outerHTML) fresh.replaceWith(old);
+  }
+  page().replaceWith(document.adoptNode(view));
+  htmx.process(page());
+  settle();
 }
 
 // After every change of the page.
@@ -314,10 +399,10 @@ function settle() {
   if (message) tell(message);
   held = null;
   const root = document.querySelector(".editor");
-  editor = root ? new Editor(root) : null;
+  editor = root && (root.matches(".of-line") ? new LineEditor(root) : new Editor(root));
   document.querySelector("[data-reset]")?.addEventListener("click", () => editor.reset());
   all("[data-upload]").forEach(receive);
-  if (page().dataset.page === "records" && selected !== null) select(line());
+  if (page().dataset.page === "records" && selected !== null) select(line() ?? lines()[Math.min(selectedAt, lines().length - 1)]);
 }
 
 addEventListener("keydown", press);
@@ -327,7 +412,13 @@ addEventListener("click", (event) => {
   if (row) select(row, { focus: false });
 });
 document.addEventListener("htmx:afterSettle", settle);
-document.addEventListener("htmx:beforeRequest", () => (busy += 1));
+document.addEventListener("htmx:beforeSwap", (event) => {
+  if (event.detail.requestConfig.verb === "post") patch(event);
+});
+document.addEventListener("htmx:beforeRequest", ({ target }) => {
+  busy += 1;
+  if (target.matches("tr [data-decide]")) decided = target.elements.row.value;
+});
 document.addEventListener("htmx:afterRequest", () => {
   busy = Math.max(0, busy - 1);
   while (!busy && waiting.length) act(waiting.shift());

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from unpermute._words import counted
-from unpermute.cli._options import Learning
 from unpermute.files import INSERT, JOIN, LineEdit, RaggedLine, SourceTable
 
-__all__ = ["Ragged", "mend"]
+__all__ = ["RaggedProposal", "judge_ragged"]
 
 # Regular records that trials are made of, at most a third of them all, and how many others are
 # enough to learn what judges the trials.
@@ -17,7 +16,7 @@ _TRIALS, _ENOUGH = 120, 5000
 
 
 @dataclass(frozen=True)
-class Ragged:
+class RaggedProposal:
     """A line, what would make it regular (None: nobody knows), and whether that is sure enough."""
 
     line: RaggedLine
@@ -59,41 +58,57 @@ class Ragged:
         }
 
 
-def mend(source: SourceTable, result, learning: Learning) -> list[Ragged]:
-    """Judge the lines of a table that are not regular by what was learned from the others."""
-    lines = source.ragged_lines()
+def judge_ragged(source: SourceTable, result, *, n_jobs: int | None = None) -> list[RaggedProposal]:
+    """Judge the lines of a table that are not regular by what was learned from the others.
+
+    Parameters
+    ----------
+    source : SourceTable
+        The table.
+    result : TableResult
+        What was found in its regular records; its settings count here too.
+    n_jobs : int, default=None
+        Threads.
+
+    Returns
+    -------
+    list of RaggedProposal
+        One per line, in the order of the file.
+    """
+    from unpermute.table._ragged import mend_lines  # needs more of scikit-learn than a scan
+
+    lines, settings = source.ragged_lines(), result.summary["settings"]
     # A column of such a name could not be told from an edit in a list of changes.
     if not lines or result.model is None or {JOIN, INSERT} & set(source.columns):
-        return [Ragged(line, None, 0.0, False) for line in lines]
-    from unpermute.table import mend_lines
-
-    order = np.random.default_rng(learning.seed).permutation(len(source.frame_rows))
+        return [RaggedProposal(line, None, 0.0, False) for line in lines]
+    seed = settings["random_state"]
+    order = np.random.default_rng(seed).permutation(len(source.frame_rows))
     n_trials = min(_TRIALS, len(order) // 3)
     mended = mend_lines(
         result.model,
         source.columns,
         [line.fields for line in lines],
         _records(source, order[:n_trials]),
-        trial_model=_model_without(source, result, learning, order[n_trials:][:_ENOUGH]),
+        trial_model=_model_without(source, result, order[n_trials:][:_ENOUGH], n_jobs),
         delimiter=source.delimiter,  # type: ignore[attr-defined]
         read=source.read_records,  # type: ignore[attr-defined]
-        random_state=learning.seed,
+        random_state=seed,
     )
     found = []
     for line, how in zip(lines, mended, strict=True):
         quoted = how is not None and how.kind == JOIN and any(line.quoted[how.column :][:2])
         if how is None or quoted:
-            found.append(Ragged(line, None, 0.0, False))
+            found.append(RaggedProposal(line, None, 0.0, False))
             continue
         edit = LineEdit(line.row, how.column, how.kind)
-        accepted = how.confidence >= learning.min_confidence
-        found.append(Ragged(line, edit, how.confidence, accepted))
+        accepted = how.confidence >= settings["min_confidence"]
+        found.append(RaggedProposal(line, edit, how.confidence, accepted))
     return found
 
 
-def _model_without(source, result, learning, others):
+def _model_without(source, result, others, n_jobs):
     """Return a model that has not seen the records of the trials, None if there is none."""
-    from unpermute.table import learn
+    from unpermute.table._repair import learn
 
     settings = result.summary["settings"]
     if settings["model"] or settings["reference"]:
@@ -101,7 +116,7 @@ def _model_without(source, result, learning, others):
     options = {name: settings[name] for name in ("kinds", "rank", "random_state")}
     try:
         frame = source.frame[others]
-        return learn(frame, columns=result.model.names, n_jobs=learning.jobs, **options)
+        return learn(frame, columns=result.model.names, n_jobs=n_jobs, **options)
     except ValueError:
         return None
 
