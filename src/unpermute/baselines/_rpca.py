@@ -56,7 +56,7 @@ class RobustPCA(InductiveRecovery, BaseEstimator):
         Tolerance on the relative error of the equations and on the relative distance of the
         multipliers from the subdifferential.
     max_iter : int, default=1000
-        Most iterations.
+        Maximum number of iterations.
     random_state : int, RandomState instance or None, default=None
         Randomness of the partial decompositions of large matrices.
 
@@ -189,7 +189,7 @@ def principal_component_pursuit(
     tol : float, default=1e-6
         Tolerance on both residuals.
     max_iter : int, default=1000
-        Most iterations.
+        Maximum number of iterations.
     random_state : int, RandomState instance or None, default=None
         Randomness of partial decompositions.
 

@@ -54,7 +54,7 @@ class UPCA(InductiveRecovery, BaseEstimator):
         Stop when a round lowers the mean distance by no more ("irls"), or when only steps by a
         smaller angle would ("subgradient"). Vectors count as of unit length.
     max_iter : int, default=1000
-        Most rounds.
+        Maximum number of rounds.
     n_jobs : int, default=None
         Threads of the recovery; the result does not depend on it.
     random_state : int, RandomState instance or None, default=None

@@ -65,7 +65,7 @@ Force = Annotated[bool, typer.Option("--force", metavar="", help="Replace files 
 
 
 def refuse_zero(jobs: int | None) -> int | None:
-    """Refuse a number of jobs that means nothing."""
+    """Refuse 0 jobs."""
     if jobs == 0:
         raise typer.BadParameter("0 is not allowed: give 1 or more, or -1 for one per core.")
     return jobs

@@ -13,7 +13,7 @@ from unpermute.records._likelihood import leave_out, log_density
 
 __all__ = ["place"]
 
-# What a cell must add to the log-likelihood by leaving.
+# Gain in log-likelihood from which on a cell is set free.
 _PAYS = 4.0
 
 

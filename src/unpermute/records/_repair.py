@@ -109,7 +109,7 @@ class RecordRepairs:
     reason : str
         Why the records were not judged; "" if they were.
     questions : list of Run or Division
-        Exchanges in many rows of which it cannot be told which side is right.
+        Exchanges in many rows for which the table does not tell which side is right.
     undecided : float
         Share of the records that would move, if it is too large to tell which ones are right:
         then none is changed. Else 0.
@@ -305,7 +305,7 @@ def _trial_records(known) -> Placed:
 
 
 def _screen(judge, known, cells, rows, evidence, trials, calibration):
-    """What tells records that are not worth a search, or None."""
+    """Return the screen that skips records not worth a search, or None."""
     listed, tried = (
         each.followed & (calibration.probabilities(each)[0] >= _LISTED)
         for each in (evidence, trials.evidence)

@@ -150,8 +150,8 @@ def recover_vectors(
         given.
     max_starts : int, default=None
         Budget of starts per vector ("search", "aiem") or of boxes ("branch-and-bound"). "search"
-        tries the most promising vectors first, expects of the next what it saw in those it found,
-        and spares the rest when it certifies fewer than one in twenty.
+        tries the most promising vectors first, learns from those it found what share of entries to
+        expect moved, and stops when it certifies fewer than one vector in twenty.
     random_state : int, RandomState instance or None, default=None
         Seeds the starts; those of a vector do not depend on its position.
     n_jobs : int, default=None

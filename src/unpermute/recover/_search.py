@@ -263,11 +263,11 @@ class _Search:
     def _in_waves(self, subspaces, budget, *, told="shuffled_ratio", again=True):
         """Search the most promising vectors first, and the others while that is worth it.
 
-        Hopeless vectors, say of a rank too high for their moves, come in company: without this
-        each of them would cost the whole budget. The usual share of moved entries in vectors found
-        before is `told` to the next as known ("shuffled_ratio"), as likely ("expected_ratio"), or
-        not at all; a few that it did not help are searched `again` without it. Returns whether all
-        had their turn.
+        Hopeless vectors, say of a rank too high for their moves, seldom come alone: without this
+        rule each of them would cost the whole budget. The usual share of moved entries in vectors
+        found before is `told` to the next as known ("shuffled_ratio"), as likely
+        ("expected_ratio"), or not at all; a few that it did not help are searched `again` without
+        it. Returns whether all had their turn.
         """
         rows = np.flatnonzero(~(self.found.certain | self.done))
         rows = rows[np.argsort(-self.found.evidence[rows].max(axis=1), kind="stable")]

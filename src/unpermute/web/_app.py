@@ -32,7 +32,7 @@ _STATIC = {
     "workbench.css": "text/css",
     "icon.svg": "image/svg+xml",
 }
-# Seconds between looks at whether tabs have something to hear, and between signs of life.
+# Seconds between checks for news for the tabs, and between signals that keep the connection open.
 _LOOK, _ALIVE = 0.2, 15.0
 _SAID = {
     "accept": "accepted",
@@ -81,7 +81,7 @@ class Pages:
         self._templates.globals |= {"counted": counted, "share": share_text, "sorts": SORTS}
 
     async def start(self, request: Request) -> Response:
-        """Go where the work is."""
+        """Redirect to the page where the review stands."""
         return RedirectResponse(self._bench.where, 303)
 
     async def open(self, request: Request) -> Response:

@@ -19,7 +19,7 @@ _TITLES = {
 
 
 class CancelledError(Exception):
-    """Somebody does not want to wait."""
+    """Raised inside a job that was cancelled."""
 
 
 class Job:
