@@ -138,4 +138,5 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 html_context = {"default_mode": "auto"}
-html_sidebars = {"index": [], "start": []}
+# Pages without neighbours in their section have no list of them.
+html_sidebars = {"index": [], "start": [], "how-to": []}
