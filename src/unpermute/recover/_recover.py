@@ -15,6 +15,7 @@ from unpermute._validation import (
     check_vectors,
     validate_params,
 )
+from unpermute._words import counted
 from unpermute.numerics.certificate import certify
 from unpermute.numerics.permutations import match_values
 from unpermute.numerics.units import in_unit, unit_of
@@ -88,6 +89,11 @@ class RecoveryResult:
     entry_confidence: np.ndarray
     converged: np.ndarray
     info: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self):
+        n_vectors, n_features = self.fitted.shape
+        vectors = f"{counted(n_vectors, 'vector')} of {n_features:,} entries"
+        return f"RecoveryResult: {vectors}, {np.sum(self.converged):,} converged"
 
 
 @validate_params(
