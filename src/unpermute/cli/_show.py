@@ -157,7 +157,7 @@ class Screen:
         self._console.print()
         self._console.print(table)
         if result.advice:
-            self._print("\nMitigations that would help:")
+            self._print("\nAdvice:")
             advice = Table.grid(padding=(0, 1))
             for each in result.advice:
                 advice.add_row("-", _text(each))
