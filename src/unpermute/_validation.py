@@ -1,4 +1,4 @@
-"""Checks at the public door: one clear sentence naming parameter, value and what is allowed.
+"""Checks of parameters: one clear sentence that names parameter, value and what is allowed.
 
 The only module that touches scikit-learn's private validation helpers.
 """

@@ -1,4 +1,4 @@
-"""What the baselines share: `fit_transform`, its checks, and `transform` only where it makes sense."""
+"""What the baselines share: `fit_transform`, its checks, and `transform` only where it is useful."""
 
 from abc import abstractmethod
 from typing import ClassVar

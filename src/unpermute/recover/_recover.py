@@ -1,4 +1,4 @@
-"""One door to all recoverers, and the result they share."""
+"""`recover_vectors`, which calls all recoverers, and the result that they share."""
 
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
