@@ -1,4 +1,4 @@
-"""What the baselines share: `fit_transform`, its checks, and `transform` only where it is useful."""
+"""What the baselines share: `fit_transform`, its checks, and `transform` where it is useful."""
 
 from abc import abstractmethod
 from typing import ClassVar
