@@ -100,7 +100,7 @@ def paper(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME]...",
+            metavar="NAME",
             help=f"Experiments to run (default: all): {', '.join(EXPERIMENTS)}.",
         ),
     ] = None,
@@ -281,7 +281,7 @@ def review(
     table: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TABLE]", help="Table to review (default: choose one in the browser)."
+            metavar="TABLE", help="Table to review (default: choose one in the browser)."
         ),
     ] = None,
     port: Annotated[

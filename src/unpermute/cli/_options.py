@@ -197,7 +197,8 @@ class Choice:
             panel=_CHOICE,
             metavar="A,B:LINES",
             help="For rows: answer a question of an earlier run. Columns A and B are exchanged in a"
-            " range of lines (a,b:100-200), or in all lines unlike a right one (a,b:unlike-7).",
+            " range of lines (a,b:100-200), or in all lines unlike line 7, which is right"
+            " (a,b:unlike-7).",
         ),
     ] = None
     blocks: Annotated[
