@@ -70,6 +70,7 @@ programoutput_prompt_template = "$ {command}\n{output}"
 autosummary_generate = True
 autodoc_typehints = "none"
 add_module_names = False
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_validation_checks = set()
 

@@ -1,4 +1,4 @@
-"""What stated confidences are worth: a reliability diagram, or their distribution."""
+"""Stated confidences: a reliability diagram, or their distribution."""
 
 import narwhals.stable.v1 as nw
 import numpy as np
@@ -10,11 +10,11 @@ __all__ = ["ConfidenceDisplay"]
 
 
 class ConfidenceDisplay(Display):
-    """Stated confidence against the share that was right, above how often it was stated.
+    """Reliability diagram: stated confidence against the share that was right.
 
     Points on the diagonal keep their promise; points below it promise too much. The whiskers are
-    95% intervals of the shares. Where the truth is unknown (:meth:`from_result`), only the bars are
-    drawn.
+    95% intervals of the shares, and bars count how often a confidence was stated. Where the truth
+    is unknown (:meth:`from_result`), only the bars are drawn.
 
     Make one with :meth:`from_estimator`, :meth:`from_predictions` or :meth:`from_result`.
     They pass further options to matplotlib's ``errorbar``.
@@ -60,7 +60,7 @@ class ConfidenceDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator, **kwargs):
-        """Draw what the trials of a fitted model say about its confidence.
+        """Draw how confidences turned out in the trials of a fitted model.
 
         Parameters
         ----------
