@@ -18,9 +18,9 @@ from unpermute.recover import l1_coefficients
 
 __all__ = ["RobustPCA", "principal_component_pursuit"]
 
-# The penalty of the augmented Lagrangian grows by this factor while the dual residual is less
-# than so many times the primal one, and shrinks while it is more: both then reach the tolerance
-# together. A penalty that only grows, as in [2]_, stops short of the optimum.
+# The penalty of the augmented Lagrangian grows by this factor while the ratio of dual and primal
+# residual is below the first bound, and shrinks while it is above the second: both residuals then
+# reach the tolerance together. A penalty that only grows, as in [2]_, stops short of the optimum.
 _GROWTH, _BALANCE = 1.5, (30.0, 100.0)
 # The factor tends to 1: only a penalty that settles ensures convergence.
 _COOLING = 0.995

@@ -23,7 +23,8 @@ from unpermute.recover import RECOVERERS, recover_vectors
 
 __all__ = ["UPCA"]
 
-# Above so many vectors the subgradient method, without a product of all of them per round, wins.
+# Number of vectors above which the subgradient method is faster: it needs no product of all vectors
+# per round.
 _MANY_VECTORS = 20_000
 
 

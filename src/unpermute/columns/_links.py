@@ -43,7 +43,7 @@ _PRIOR_SIZE, _PRIOR_NOISE = 10.0, 0.05
 _MATCHED_SIZE = 1e-7
 # Share of a column's variance that is never explained: rounding.
 _FLOOR = 1e-10
-# Starts are tried on about so many rows, and rivals are looked up for so many at once.
+# Number of rows on which starts are tried, and number of rows whose rivals are looked up at once.
 _SAMPLE, _CHUNK = 1000, 2000
 # More rows than this are matched with some of their nearest ones only.
 _MAX_ASSIGNED = 600

@@ -30,7 +30,7 @@ _DASHED = {PUBLISHED: "--", "leave alone": ":"}
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """Return an empty figure of so many inches, without pyplot and its global state."""
+    """Return an empty figure (sizes in inches), without pyplot and its global state."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")

@@ -51,7 +51,7 @@ _EXTENSIONS = {
     ".xlsx": "xlsx",
     ".xlsm": "xlsx",
 }
-# What a workbook may be repaired into, besides a workbook.
+# Formats that a workbook may be repaired into, besides a workbook.
 _CONVERTED = {"xlsx": ("csv", "tsv", "parquet")}
 
 

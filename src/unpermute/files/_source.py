@@ -18,7 +18,7 @@ _LONGEST = 600
 
 
 class TableError(ValueError):
-    """What is wrong with a file, an option or a list of changes, in one sentence for people."""
+    """An error in a file, an option or a list of changes, in one sentence for people."""
 
     def __init__(self, sentence: str):
         # Names and values in it may be of any length.

@@ -47,7 +47,7 @@ _MAX_STRETCH = 1.2
 _RANK_TOLERANCE = 1e-6
 # More directions cost k² operations per entry and step, and the prior leaves little of them.
 _MAX_DIRECTIONS = 60
-# Longer vectors are first fitted on about so many of their entries.
+# Longer vectors are first fitted on about this many of their entries.
 _SAMPLE = 2000
 # Bins of the histogram that is smoothed to a density.
 _BINS = 1024

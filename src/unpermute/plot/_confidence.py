@@ -166,7 +166,7 @@ class ConfidenceDisplay(Display):
 
 
 def _interval(share, count):
-    """95% interval of a share of so many (Clopper and Pearson)."""
+    """95% interval of a share (Clopper and Pearson)."""
     right = share * count
     low = np.where(right > 0, beta.ppf(0.025, right, count - right + 1), 0.0)
     high = np.where(right < count, beta.ppf(0.975, right + 1, count - right), 1.0)

@@ -55,7 +55,7 @@ def find_orders(words, some, home, joint):
             found[a, b] = kind, expected
     orders = []
     for (a, b), (kind, expected) in found.items():
-        # What follows from two other orders is not counted again.
+        # An order that follows from two others is not counted again.
         if not any((a, int(c)) in found and (int(c), b) in found for c in columns):
             orders.append(
                 Order(a, b, kind, _counted(words, home[:, a], home[:, b], kind), expected)

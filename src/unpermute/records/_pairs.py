@@ -1,4 +1,4 @@
-r"""What every row says about an exchange of two columns, by distributions that few rows shape.
+r"""Evidence of every row for an exchange of two columns, by distributions that few rows shape.
 
 Cells are put into bins (quantiles of numbers and of dates, texts by what they read), one
 distribution f per column. In every row, exchanging columns a and b changes the log-likelihood by

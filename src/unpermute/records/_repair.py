@@ -354,10 +354,10 @@ def _through_gaps(cells, moved, evidence):
 
 
 def _measured(trials: Trials, weights, calibration, min_confidence):
-    """What repairs at this confidence would have done in the trials, damaged as the table is."""
+    """Outcome of repairs at this confidence in the trials, weighted by the table's kinds of damage."""
     damaged, confidence = calibration.probabilities(trials.evidence)
     changed = trials.evidence.followed & (confidence >= min_confidence)
-    # What can be put back where damage is known: how much of it there is does not matter here.
+    # Share of known damage that can be put back: the amount of damage does not matter here.
     likely = trials.evidence.followed & (confidence >= _LIKELY * damaged)
     n_left = np.where(likely, trials.n_left, trials.n_wrong)
     share = 1 - weights @ n_left / max(weights @ trials.n_wrong, 1e-9)

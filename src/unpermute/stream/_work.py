@@ -1,4 +1,4 @@
-"""What is done to a block of vectors, wherever it is done: pure functions of block and position.
+"""Tasks on a block of vectors, run locally or on a cluster: pure functions of block and position.
 
 Every task is a small object that can be pickled, called with a block and the number of its first
 vector. Local runs and clusters call the same tasks on the same blocks, so that their answers agree.
