@@ -354,7 +354,7 @@ def _through_gaps(cells, moved, evidence):
 
 
 def _measured(trials: Trials, weights, calibration, min_confidence):
-    """Outcome of repairs at this confidence in the trials, weighted by the table's kinds of damage."""
+    """Outcome of repairs at this confidence in trials, weighted by the table's kinds of damage."""
     damaged, confidence = calibration.probabilities(trials.evidence)
     changed = trials.evidence.followed & (confidence >= min_confidence)
     # Share of known damage that can be put back: the amount of damage does not matter here.
