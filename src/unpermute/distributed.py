@@ -2,8 +2,8 @@
 
 The same tasks are called on the same blocks, by workers that read their blocks and write their
 partitions themselves; only samples and progress come back. Labels, status, permutations and moved
-values are those of a local run. Tasks have no side effects and partitions appear when they are
-complete, so a worker that dies costs only the time of its block.
+values are those of a local run. Tasks are pure and partitions appear complete, so a worker that
+dies costs the time of its block.
 """
 
 import pickle

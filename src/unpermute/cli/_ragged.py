@@ -11,8 +11,8 @@ from unpermute.files import INSERT, JOIN, LineEdit, RaggedLine, SourceTable
 
 __all__ = ["Ragged", "mend"]
 
-# Number of regular records used for trials (at most a third of all), and number of other records
-# that is enough to learn the model that judges the trials.
+# Regular records that trials are made of, at most a third of them all, and how many others are
+# enough to learn what judges the trials.
 _TRIALS, _ENOUGH = 120, 5000
 
 
@@ -62,7 +62,7 @@ class Ragged:
 def mend(source: SourceTable, result, learning: Learning) -> list[Ragged]:
     """Judge the lines of a table that are not regular by what was learned from the others."""
     lines = source.ragged_lines()
-    # In a list of changes, a column of this name would look like an edit of a line.
+    # A column of such a name could not be told from an edit in a list of changes.
     if not lines or result.model is None or {JOIN, INSERT} & set(source.columns):
         return [Ragged(line, None, 0.0, False) for line in lines]
     from unpermute.table import mend_lines

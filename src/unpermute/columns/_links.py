@@ -37,13 +37,13 @@ _TOLERANCE = 1e-6
 _MAX_ROUNDS, _SETTLED, _ROUND_STEPS = 6, 0.005, 30
 # Degrees of freedom of what is left unexplained: tables have heavy tails.
 _TAIL = 3.0
-# Prior of the covariance: as if this many rows had left this share of the variance unexplained;
-# once rows are matched, hardly any.
+# The covariance is as likely as if so many rows had left that share of the variance unexplained;
+# once rows are matched, hardly any is assumed.
 _PRIOR_SIZE, _PRIOR_NOISE = 10.0, 0.05
 _MATCHED_SIZE = 1e-7
 # Share of a column's variance that is never explained: rounding.
 _FLOOR = 1e-10
-# Number of rows on which starts are tried, and number of rows whose rivals are looked up at once.
+# Starts are tried on about so many rows, and rivals are looked up for so many at once.
 _SAMPLE, _CHUNK = 1000, 2000
 # More rows than this are matched with some of their nearest ones only.
 _MAX_ASSIGNED = 600
@@ -66,8 +66,8 @@ class RowLinks:
     evidence : float
         Log evidence that the group has anything to do with the other columns.
     predicted, observed : ndarray of shape (n_rows, n_columns)
-        Prediction of every row by the other columns, and the group's rows as they stand, in units
-        of the unexplained standard deviation.
+        What the other columns say of every row, and the group's rows as they stand, in units of
+        what is left unexplained.
     """
 
     order: np.ndarray
@@ -135,7 +135,7 @@ def link_views(references, groups, *, blocks=None, start=None):
 
 
 def link_known_rows(references, groups, originals):
-    """Order of the rows of a group, for an attacker who knows how it depends on the reference.
+    """Order of the rows of a group, by somebody who knows how it depends on the reference.
 
     `originals` are the rows of the group in place; they teach the dependence, and nothing else.
     """
@@ -337,7 +337,7 @@ def _penalty(covariance, size):
 
 
 def _occam(problem, model):
-    """Laplace's correction: it penalises coefficients that must be exact."""
+    """Laplace's correction: coefficients that must be exact are less likely to be met."""
     gram = (problem.U.T * model.weights) @ problem.U
     total = 0.0
     for variance in np.diag(model.covariance):

@@ -17,11 +17,11 @@ from unpermute.records._tempering import exchange_ratios
 
 __all__ = ["limits_of", "pair_distances", "swapped_pairs"]
 
-# Two columns are close if an exchange costs a typical record less than this, in nats: records that
+# Two columns are close if an exchange costs a typical record less than so many nats: records that
 # look exchanged by nature were found in such pairs only.
 _CLOSE = 15.0
-# The excess is the number of records beyond the expected number plus this many standard deviations;
-# and the share of it that counts as exchanged.
+# An excess is what exceeds the expected number by more than so many standard deviations; and the
+# share of it that counts as exchanged.
 _DEVIATIONS, _EXCHANGED = 2.0, 0.25
 # Records that are looked at, and numbers of records times pairs of columns: bounds the memory.
 _RECORDS, _RATIOS = 500, 20_000_000

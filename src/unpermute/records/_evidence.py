@@ -40,7 +40,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Judge:
-    """Scores proposals: the model, and λ of every pair of columns."""
+    """What proposals are scored with: the model, and λ of every pair of columns."""
 
     model: RecordModel
     factors: np.ndarray

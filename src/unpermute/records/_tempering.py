@@ -74,7 +74,7 @@ def temper_pairs(model, placed, found, *, seed):
 
 
 def tempered_odds(found, prior, factors):
-    """Log-odds of damage: the evidence times λ of the exchanged pairs, plus the prior in full.
+    """Log-odds of damage, of which λ of the exchanged pairs counts, the prior in full.
 
     A swap has the λ of its pair, a longer move the upper quartile of those it consists of.
     """

@@ -32,7 +32,7 @@ _STATIC = {
     "workbench.css": "text/css",
     "icon.svg": "image/svg+xml",
 }
-# Seconds between checks for news for the tabs, and between signals that keep the connection open.
+# Seconds between looks at whether tabs have something to hear, and between signs of life.
 _LOOK, _ALIVE = 0.2, 15.0
 _SAID = {
     "accept": "accepted",
