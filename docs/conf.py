@@ -70,6 +70,7 @@ programoutput_prompt_template = "$ {command}\n{output}"
 autosummary_generate = True
 autodoc_typehints = "none"
 add_module_names = False
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_validation_checks = set()
 
@@ -138,4 +139,5 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 html_context = {"default_mode": "auto"}
-html_sidebars = {"index": [], "start": []}
+# Pages without neighbours in their section have no list of them.
+html_sidebars = {"index": [], "start": [], "how-to": []}

@@ -110,11 +110,13 @@ def test_the_gallery_is_large_enough():
     assert len([path for path in EXAMPLES if "gallery" in path.parts]) >= 15
 
 
-def test_pictures_that_can_be_made_are_not_kept():
+def test_results_of_the_paper_stay_small_and_pictures_that_can_be_made_are_not_kept():
     done = subprocess.run(
         ["git", "ls-files", "docs/paper"], cwd=ROOT, capture_output=True, text=True, check=False
     )
+    kept = [ROOT / name for name in done.stdout.split()]
     assert ".svg" not in done.stdout
+    assert sum(path.stat().st_size for path in kept) < 3e6
 
 
 def test_dead_links_are_found(tmp_path):

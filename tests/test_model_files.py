@@ -148,7 +148,7 @@ STRANGE = {
     "a table": (lambda raw: b"a,b\n1,2\n", "or is damaged"),
     "a pickle": (lambda raw: pickle.dumps(_Bomb()), "an earlier version"),
     "a compressed pickle": (lambda raw: _joblib(_Bomb()), "an earlier version"),
-    "another zip": (lambda raw: _edited(raw, lambda c: c.update(format="x")), "something else"),
+    "another zip": (lambda raw: _edited(raw, lambda c: c.update(format="x")), "another kind"),
     "another version": (lambda raw: _edited(raw, lambda c: c.update(version=9)), "of version 9"),
     "columns of numbers": (lambda raw: _edited(raw, lambda c: c.update(columns=[1])), "its parts"),
     "too few columns": (lambda raw: _edited(raw, lambda c: c["columns"].pop()), "of one size"),

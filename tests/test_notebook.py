@@ -51,6 +51,14 @@ def test_without_jinja_the_text_is_shown(result, monkeypatch):
     assert result._repr_html_() is None
 
 
+def test_arrays_are_not_printed_in_full():
+    Y = np.random.default_rng(0).standard_normal((7, 30))
+    basis = np.linalg.qr(Y[:2].T)[0]
+    recovered = unpermute.recover.recover_vectors(Y, basis, method="lsrf")
+    assert repr(recovered) == "RecoveryResult: 7 vectors of 30 entries, 7 converged"
+    assert repr(unpermute.stream.Part(1200, Y)) == "Part: 7 vectors from number 1,200 on"
+
+
 def test_report_writes_a_page(result, tmp_path):
     path = result.report(tmp_path / "wine.html", source_name="wine")
     page = path.read_text(encoding="utf-8")

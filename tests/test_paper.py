@@ -125,16 +125,39 @@ def test_unknown_experiment_is_refused():
         _registry.load("motions")
 
 
-def test_csv_is_tidy(tmp_path):
+def test_csv_has_a_line_per_fit(tmp_path):
     assert run(Toy(), tmp_path) == []
     with (tmp_path / "toy.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
-    expected = ["setting", "method", "seed", "metric", "value", "seconds", "version"]
-    assert list(rows[0]) == expected
+    assert list(rows[0]) == ["setting", "method", "seed", "seconds", "version", "error"]
     assert len(rows) == 3 * 2 * 2
     assert {row["version"] for row in rows} == {__version__}
-    assert float(rows[0]["value"]) == 0.1
+    assert float(rows[0]["error"]) == 0.1
     assert read_records(tmp_path / "toy.csv")[0].parsed == {"size": 1}
+
+
+def test_metrics_of_a_fit_share_a_line_and_new_ones_get_a_column(tmp_path):
+    path = tmp_path / "toy.csv"
+    first = Record("size=1", DEFAULT, 0, "error", 1 / 3, 0.5, __version__)
+    records = [
+        first,
+        first._replace(metric="SCerr", value=float("nan")),
+        first._replace(metric="RE_gt", seconds=0.1),
+        first._replace(seed=1),
+        first._replace(seed=1, metric="time", value=1e-12),
+    ]
+    write_records(path, records[:1])
+    append_records(path, records[1:3])
+    append_records(path, records[3:])
+    assert path.read_text().splitlines() == [
+        "setting,method,seed,seconds,version,error,SCerr,RE_gt,time",
+        f"size=1,{DEFAULT},0,0.5,{__version__},0.33333333,nan,,",
+        f"size=1,{DEFAULT},0,0.1,{__version__},,,0.33333333,",
+        f"size=1,{DEFAULT},1,0.5,{__version__},0.33333333,,,1e-12",
+    ]
+    read = read_records(path)
+    assert [r._replace(value=0) for r in read] == [r._replace(value=0) for r in records]
+    np.testing.assert_allclose([r.value for r in read], [r.value for r in records], rtol=1e-7)
 
 
 def test_a_failing_setting_is_reported_and_the_others_go_on(tmp_path):

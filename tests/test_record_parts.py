@@ -298,7 +298,7 @@ def test_half_of_a_table_is_a_question(rng):
     (question,) = result.summary["questions"]
     assert question["columns"] == ["name", "place"]
     assert (question["first_row"], question["last_row"]) in [(0, 199), (200, 399)]
-    assert "cannot be told which" in question["sentence"]
+    assert "does not tell which" in question["sentence"]
     answered = repair(damaged, exchange=[("name", "place", 200, 399)])
     pd.testing.assert_frame_equal(answered.frame, clean)
 

@@ -35,7 +35,10 @@ class CommandReference(Directive):
 def _described(name, command):
     arguments = [each for each in command.params if isinstance(each, TyperArgument)]
     options = [each for each in command.params if not isinstance(each, TyperArgument)]
-    words = " ".join(each.metavar for each in arguments)
+    words = " ".join(
+        (each.metavar if each.required else f"[{each.metavar}]") + "..." * (each.nargs == -1)
+        for each in arguments
+    )
     text, _, rest = command.help.partition("Examples:")
     examples = [
         line.strip() for line in rest.splitlines() if line.startswith(" ") or "    " in line

@@ -32,8 +32,14 @@ def _copy_paper(app):
             experiments.draw_figure(experiments.load(name), target)
 
 
+def _forget_outputs(app):
+    """Run every command of a page that is read again: each needs the files of those before it."""
+    app.env.programoutput_cache.clear()
+
+
 def setup(app):
     """Register the extension."""
     app.connect("builder-inited", _prepare)
+    app.connect("builder-inited", _forget_outputs)
     app.connect("builder-inited", _copy_paper)
     return {"parallel_read_safe": True}

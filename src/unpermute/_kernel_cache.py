@@ -14,8 +14,8 @@ __all__ = ["ensure_kernel_cache"]
 def ensure_kernel_cache() -> None:
     """Name a place for compiled kernels if numba would find none.
 
-    Usually it finds one: what is needed otherwise is imported only then, because whoever imports
-    the package, and whoever asks the command for help, waits for this.
+    Usually it finds one. Modules that are needed otherwise are imported here and not at the top, so
+    that ``import unpermute`` and ``--help`` stay fast.
     """
     if os.environ.get("NUMBA_CACHE_DIR") or _is_writable(os.path.dirname(__file__)):
         return

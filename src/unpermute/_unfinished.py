@@ -1,4 +1,4 @@
-"""Files that are being written aside, for whoever has to end the process at once."""
+"""Temporary files that are being written, so that a signal can remove them."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ UNFINISHED: set[str] = set()
 
 
 def remove_unfinished() -> None:
-    """Remove all of them.
+    """Remove all unfinished files.
 
     Examples
     --------

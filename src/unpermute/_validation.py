@@ -1,4 +1,4 @@
-"""Checks at the public door: one clear sentence naming parameter, value and what is allowed.
+"""Checks of parameters: one clear sentence that names parameter, value and what is allowed.
 
 The only module that touches scikit-learn's private validation helpers.
 """
@@ -190,7 +190,7 @@ def _naming(name):
 
 
 def _refuse_what_is_no_matrix(X, name):
-    """Refuse at once, in one sentence with the name, whatever is no matrix of real numbers."""
+    """Refuse everything but a matrix of real numbers, in one sentence that names the parameter."""
     if X is None or isinstance(X, (*_TEXT, Real, dict)):
         raise ValueError(f"{name}={X!r} must be a matrix of numbers, one vector per row.")
     X = _from_lists(X, name)
@@ -209,7 +209,7 @@ def _from_lists(X, name):
         return X
     try:
         array = np.asarray(X)
-        # Next to text, numbers have become text as well: keep what is what, for the message.
+        # NumPy turns numbers beside text into text; keep the original types for the message.
         return np.asarray(X, dtype=object) if array.dtype.kind in "US" else array
     except ValueError as error:
         raise ValueError(

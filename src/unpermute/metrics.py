@@ -1,6 +1,6 @@
 """How good a detection, a clustering, a classification or a recovery is; lower is better in all.
 
-Detecting fewer vectors flatters whatever is measured on the detected ones: read
+Errors over detected vectors look smaller the fewer vectors are detected: read
 :func:`undetected_outlier_ratio` beside every other figure.
 """
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 def undetected_outlier_ratio(outlier_mask, outlier_mask_pred):
-    """Undetected permuted vectors / permuted vectors.
+    """Share of the permuted vectors that were not detected.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def undetected_outlier_ratio(outlier_mask, outlier_mask_pred):
 
 
 def subspace_clustering_error(labels, labels_pred, *, mask=None):
-    """Misclustered vectors / vectors, under the best one-to-one matching of the labels.
+    """Share of misclustered vectors, under the best one-to-one matching of the labels.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def subspace_clustering_error(labels, labels_pred, *, mask=None):
 
 
 def outlier_classification_error(labels, labels_pred, *, outlier_mask, outlier_mask_pred=None):
-    """Permuted vectors assigned to the wrong subspace / permuted vectors.
+    """Share of the permuted vectors that were assigned to the wrong subspace.
 
     With the true bases (`outlier_mask_pred` None) the labels mean the same on both sides and are
     compared as they are, over all permuted vectors. With estimated bases the names of the
@@ -124,10 +124,11 @@ def outlier_classification_error(labels, labels_pred, *, outlier_mask, outlier_m
 def recovery_error(X_true, X_recovered, *, mask=None, refined=False, labels=None, rank=None):
     r"""Relative error :math:`\|\hat X - X\|_F / \|X\|_F` over the rows of `mask`.
 
-    With `refined`, each recovered vector is first projected onto the space of dimension `rank`
-    that an SVD fits to its whole true group (the clean and the recovered vectors, whatever `mask`
-    says), and scaled to length 1: the figure that [1]_ reports for its synthetic data. It knows
-    the true grouping and presumes true vectors of length 1; compare it with its like only.
+    With `refined`, each recovered vector is first projected onto the space of dimension `rank` that
+    an SVD fits to its whole true group (the clean and the recovered vectors, whatever `mask` says),
+    and scaled to length 1: the figure that [1]_ reports for its synthetic data. It knows the true
+    grouping and presumes true vectors of length 1; compare it only with figures computed the same
+    way.
 
     Parameters
     ----------
@@ -175,7 +176,7 @@ def recovery_error(X_true, X_recovered, *, mask=None, refined=False, labels=None
 
 
 def permutation_error_ratio(X, permutations, permutations_pred, *, tol=0.0, mask=None):
-    """Mean over the vectors of (entries that hold a wrong value / entries).
+    """Average share of the entries of a vector that hold a wrong value.
 
     An entry is wrong if the value that `permutations_pred` puts there differs from the one that
     `permutations` puts there by more than `tol`. Values are compared, not indices: exchanging two

@@ -1,11 +1,11 @@
 """
-Faces before and after
-======================
+Images before and after
+=======================
 
-Images of one person under changing light lie near a subspace. A square of shuffled pixels
-breaks that, and the other images tell where the pixels belong. Where the Extended Yale B faces
-are installed (``UNPERMUTE_DATA``), they are used; otherwise the handwritten digits of
-scikit-learn stand in.
+Similar images, such as one face under changing light, lie near a subspace. A square of shuffled
+pixels breaks that, and the other images tell where the pixels belong. The images are faces
+(Extended Yale B) if ``UNPERMUTE_DATA`` names a folder that holds them; otherwise they are the
+handwritten digits of scikit-learn.
 """
 
 import matplotlib.pyplot as plt
@@ -47,7 +47,7 @@ print(f"relative error before: {recovery_error(truth[shuffled], observed[shuffle
 print(f"relative error after:  {recovery_error(truth[shuffled], repaired[shuffled]):.2f}")
 
 # %%
-# Above the observed images, in the middle the repaired ones, below the truth.
+# First row: observed images. Second row: repaired. Third row: the truth.
 changed = shuffled[model.status_[shuffled] == "recovered"][:6]
 fig, axes = plt.subplots(3, len(changed), figsize=(9, 4.8), layout="constrained", squeeze=False)
 for line, (title, matrix) in enumerate(

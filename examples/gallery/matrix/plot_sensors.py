@@ -38,8 +38,8 @@ for ax in axes[-1]:
     ax.set_xlabel("moment")
 
 # %%
-# With 16 values per moment, many arrangements fit nearly as well as the right one. What is not
-# certain enough is left alone.
+# With 16 values per moment, many arrangements fit nearly as well as the right one. Uncertain
+# moments are left alone.
 found = model.outlier_mask_[broken].sum()
 changed = (model.status_ == "recovered").sum()
 print(f"{len(broken)} moments were mixed up; {found} were found, {changed} were repaired")

@@ -49,10 +49,16 @@ print("clustering error:", subspace_clustering_error(data.labels[~flagged], clus
 
 # %%
 # **3. Classify.** A shuffled vector belongs to the subspace in which elimination of its worst
-# entries leaves the smallest residual.
+# entries leaves the smallest angle.
 classifier = EliminationClassifier(rank=3).fit(clean, clusterer.labels_)
 labels = classifier.predict(data.X[flagged])
 print("shuffled vectors per subspace:", np.bincount(labels))
+distances = np.sort(-classifier.decision_function(data.X[flagged]), axis=1)
+fig, ax = plt.subplots(figsize=(6, 2.6), layout="constrained")
+ax.plot(distances[:, 1], "o", color="#9a9a9a", label="the next subspace")
+ax.plot(distances[:, 0], "o", color="#0072b2", label="the nearest subspace")
+ax.set(xlabel="shuffled vector", ylabel="distance $d_k$", yscale="log")
+ax.legend(frameon=False)
 
 # %%
 # **4. Recover.** In its subspace, every value finds its place.

@@ -1,4 +1,4 @@
-"""What the baselines share: one door, the checks at it, and no `transform` unless there is one."""
+"""What the baselines share: `fit_transform`, its checks, and `transform` where it is useful."""
 
 from abc import abstractmethod
 from typing import ClassVar

@@ -43,12 +43,12 @@ class LowRankRepresentation(MatrixRecovery, BaseEstimator):
         for "l1") of the vectors. A vector alone costs 1 if it represents itself, and
         :math:`\lambda` times its norm if it is all error: from the inverse norm on, nothing is.
     norm : {"l21", "l1"}, default="l21"
-        What few of there are: wrong vectors, or wrong entries.
+        Which errors are few: wrong vectors ("l21"), or wrong entries ("l1").
     tol : float, default=1e-4
         Tolerance on the relative errors of the equations, and on the relative distance of the
         multipliers from the subdifferential.
     max_iter : int, default=1000
-        Most iterations.
+        Maximum number of iterations.
     random_state : int, RandomState instance or None, default=None
         Randomness of the partial decompositions of large matrices.
 
@@ -146,7 +146,7 @@ def low_rank_representation(X, *, lam, norm="l21", tol=1e-4, max_iter=1000, rand
     tol : float, default=1e-4
         Tolerance on the residuals.
     max_iter : int, default=1000
-        Most iterations.
+        Maximum number of iterations.
     random_state : int, RandomState instance or None, default=None
         Randomness of partial decompositions.
 

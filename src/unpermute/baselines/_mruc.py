@@ -62,7 +62,7 @@ class MRUC(MatrixRecovery, BaseEstimator):
         What vectors become: the observed values moved, or their projection on the leading
         directions of all.
     max_iter : int, default=100
-        Most rounds of improvement after rounding. A handful does.
+        Maximum number of rounds of improvement after rounding. A handful does.
     random_state : int, RandomState instance or None, default=None
         Randomness of the starts.
 
@@ -157,8 +157,8 @@ class MRUC(MatrixRecovery, BaseEstimator):
         y : None
             Ignored.
         groups : array-like of shape (n_vectors,), default=None
-            Name of the group of every vector; None: every vector is its own, which leaves little
-            to go by.
+            Name of the group of every vector; None: every vector is a group of its own,
+            which seldom works.
 
         Returns
         -------
@@ -203,8 +203,8 @@ class MRUC(MatrixRecovery, BaseEstimator):
         y : None
             Ignored.
         groups : array-like of shape (n_vectors,), default=None
-            Name of the group of every vector; None: every vector is its own, which leaves little
-            to go by.
+            Name of the group of every vector; None: every vector is a group of its own,
+            which seldom works.
 
         Returns
         -------
@@ -249,7 +249,7 @@ def align_groups(
     informed : bool, default=True
         Whether the first starts are informed.
     max_iter : int, default=100
-        Most rounds of improvement after rounding.
+        Maximum number of rounds of improvement after rounding.
     random_state : int, RandomState instance or None, default=None
         Randomness of the starts.
 

@@ -28,7 +28,7 @@ class PerSubspace(MetaEstimatorMixin, MatrixRecovery, BaseEstimator):
 
     Choose it when vectors come from several subspaces and the method knows only one: what had high
     rank together may have low rank apart. A wrong label puts a stranger among the vectors of a
-    subspace, which robust methods bear.
+    subspace, which robust methods tolerate.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class RobustKernelPCA(MatrixRecovery, BaseEstimator):
 
     Choose it when the vectors lie on a union of subspaces or on a curved surface whose matrix has
     no low rank, and few entries are wrong. The problem is not convex: the answer is a stationary
-    point, and depends on :math:`\lambda`, which nobody tells. An iteration takes an
+    point, and depends on :math:`\lambda`, for which there is no rule. An iteration takes an
     eigendecomposition of order n_vectors: some thousands of them at most.
 
     Parameters
@@ -56,7 +56,7 @@ class RobustKernelPCA(MatrixRecovery, BaseEstimator):
         Tolerance on the length of the proximal gradient, relative to :math:`\lambda` and to the
         root of the number of entries: zero at stationary points.
     max_iter : int, default=500
-        Most iterations.
+        Maximum number of iterations.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ def robust_kernel_pca(X, *, lam, bandwidth, tol=1e-3, max_iter=500):
     tol : float, default=1e-3
         Tolerance on the proximal gradient relative to `lam`.
     max_iter : int, default=500
-        Most iterations, each one eigendecomposition unless the step must be shortened.
+        Maximum number of iterations, each one eigendecomposition unless the step must be shortened.
 
     Returns
     -------

@@ -18,9 +18,9 @@ from unpermute.recover import l1_coefficients
 
 __all__ = ["RobustPCA", "principal_component_pursuit"]
 
-# The penalty of the augmented Lagrangian grows by this factor while the dual residual is less
-# than so many times the primal one, and shrinks while it is more: both then reach the tolerance
-# together. A penalty that only grows, as in [2]_, stops short of the optimum.
+# The penalty of the augmented Lagrangian grows by this factor while the ratio of dual and primal
+# residual is below the first bound, and shrinks while it is above the second: both residuals then
+# reach the tolerance together. A penalty that only grows, as in [2]_, stops short of the optimum.
 _GROWTH, _BALANCE = 1.5, (30.0, 100.0)
 # The factor tends to 1: only a penalty that settles ensures convergence.
 _COOLING = 0.995
@@ -56,7 +56,7 @@ class RobustPCA(InductiveRecovery, BaseEstimator):
         Tolerance on the relative error of the equations and on the relative distance of the
         multipliers from the subdifferential.
     max_iter : int, default=1000
-        Most iterations.
+        Maximum number of iterations.
     random_state : int, RandomState instance or None, default=None
         Randomness of the partial decompositions of large matrices.
 
@@ -189,7 +189,7 @@ def principal_component_pursuit(
     tol : float, default=1e-6
         Tolerance on both residuals.
     max_iter : int, default=1000
-        Most iterations.
+        Maximum number of iterations.
     random_state : int, RandomState instance or None, default=None
         Randomness of partial decompositions.
 

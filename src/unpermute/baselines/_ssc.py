@@ -15,7 +15,7 @@ __all__ = ["SSCReconstruction"]
 
 
 class SSCReconstruction(MatrixRecovery, BaseEstimator):
-    r"""Represent every vector by few others, and keep what they say.
+    r"""Represent every vector by few others, and return the representations.
 
     .. math:: \min_{C, E} \; \|C\|_1 + \gamma \|E\|_1 \quad \text{s.t. } X = C X + E, \;
         \operatorname{diag}(C) = 0 \quad (\text{and } C 1 = 1 \text{ if affine}),
@@ -37,7 +37,7 @@ class SSCReconstruction(MatrixRecovery, BaseEstimator):
     tol : float, default=2e-3
         Largest disagreement allowed between the copies of the variables, and in the equations.
     max_iter : int, default=3000
-        Most iterations.
+        Maximum number of iterations.
 
     Attributes
     ----------

@@ -23,7 +23,8 @@ from unpermute.recover import RECOVERERS, recover_vectors
 
 __all__ = ["UPCA"]
 
-# Above so many vectors the subgradient method, without a product of all of them per round, wins.
+# Number of vectors above which the subgradient method is faster: it needs no product of all vectors
+# per round.
 _MANY_VECTORS = 20_000
 
 
@@ -54,7 +55,7 @@ class UPCA(InductiveRecovery, BaseEstimator):
         Stop when a round lowers the mean distance by no more ("irls"), or when only steps by a
         smaller angle would ("subgradient"). Vectors count as of unit length.
     max_iter : int, default=1000
-        Most rounds.
+        Maximum number of rounds.
     n_jobs : int, default=None
         Threads of the recovery; the result does not depend on it.
     random_state : int, RandomState instance or None, default=None

@@ -41,7 +41,7 @@ class EliminationClassifier(ClassifierMixin, BaseEstimator):
     retain_ratio : float in (0, 1], default=0.5
         γ: ⌊(M − r)(1 − γ)⌋ entries are dropped in all.
     max_steps : int, default=50
-        At most so many least-squares fits per subspace.
+        Maximum number of least-squares fits per subspace.
     basis : {"svd", "irls", "dpcp", "robust"}, default="svd"
         How a basis is fitted to the clean vectors of a class.
     affine : bool, default=False

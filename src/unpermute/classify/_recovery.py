@@ -37,9 +37,9 @@ class RecoveryClassifier(EliminationClassifier):
     noise_scale : float, default=None
         Standard deviation of the noise of an entry, if known.
     max_starts : int, default=2000
-        Budget of starts per vector and subspace; again as many where the vectors found differ in
-        how much moved, and four times as many in the end for the vectors that are left, unless
-        those are the most.
+        Budget of starts per vector and subspace. The same number is spent again if the vectors
+        found so far differ in the share of moved entries, and four times as many on the remaining
+        vectors, unless these are the majority.
     random_state : int, RandomState instance or None, default=None
         Seeds the starts.
     n_jobs : int, default=None
@@ -114,7 +114,7 @@ class RecoveryClassifier(EliminationClassifier):
         return self
 
     def decision_function(self, X):
-        """Return the evidence of every vector and class: larger means less of an accident.
+        """Return the evidence for every vector and class: larger means less likely an accident.
 
         Parameters
         ----------

@@ -25,7 +25,7 @@ def main() -> None:
     missing = [name for name in ("typer", "rich") if find_spec(name) is None]
     if missing:
         _stop(f'The command needs {" and ".join(missing)}: pip install "unpermute[cli]"')
-    # What a terminal cannot show is printed as an escape, not as a traceback.
+    # Characters that the terminal cannot show are printed as escapes, not as a traceback.
     with contextlib.suppress(AttributeError):
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     limit = memory_limit()
@@ -51,7 +51,7 @@ def _run() -> None:
             # Now, not when the interpreter ends: a full disk is often noticed only here.
             sys.stdout.flush()
     except SystemExit as stop:
-        # Click ends with 1 if nobody reads on, which means "found" here.
+        # Click exits with 1 when the reader of a pipe goes away; here, 1 would mean "found".
         if isinstance(stop.__context__, BrokenPipeError):
             _forget_output()
             sys.exit(0)
@@ -67,7 +67,7 @@ def _run() -> None:
 
 
 def _keep_closed_streams_closed():
-    """Fill the places of closed standard streams, so that no file of ours is taken for one."""
+    """Reopen closed standard streams, so that no file of ours gets their number."""
     while (place := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(place)
@@ -76,7 +76,7 @@ def _keep_closed_streams_closed():
 
 
 def _forget_output():
-    # What could not be written must not be tried again at the end, with a traceback.
+    # Drop the unwritten output: the interpreter would try again at exit, with a traceback.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

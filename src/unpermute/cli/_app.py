@@ -1,4 +1,4 @@
-"""What the command understands."""
+"""The commands of ``unpermute`` and their options."""
 
 from typing import Annotated
 
@@ -67,7 +67,7 @@ def _print_version(wanted: bool) -> None:
 
 
 def _tables():
-    """Import the commands for tables, late; say in one sentence what they miss."""
+    """Import the commands for tables when one is called; name a missing extra in one sentence."""
     with one_sentence():
         from unpermute.cli import _tables
     return _tables
@@ -103,7 +103,7 @@ def paper(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME]...",
+            metavar="NAME",
             help=f"Experiments to run (default: all): {', '.join(EXPERIMENTS)}.",
         ),
     ] = None,
@@ -294,20 +294,25 @@ def review(
     reading: Reading,
     table: Annotated[
         str | None,
-        typer.Argument(metavar="[TABLE]", help="The table; none: drop one on the page."),
+        typer.Argument(
+            metavar="TABLE", help="Table to review (default: choose one in the browser)."
+        ),
     ] = None,
     port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="Port; 0: any that is free.")
+        int,
+        typer.Option(metavar="N", min=0, max=65535, help="Port of the server; 0 for any free one."),
     ] = 0,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", metavar="", help="Only print the address.")
+        bool, typer.Option("--no-browser", metavar="", help="Print the address, open no browser.")
     ] = False,
     jobs: Annotated[
         int | None,
-        typer.Option(metavar="N", callback=refuse_zero, help="Threads of a scan; -1: all cores."),
+        typer.Option(
+            metavar="N", callback=refuse_zero, help="Number of threads, -1 for one per core."
+        ),
     ] = None,
 ) -> None:
-    """Decide about every proposed repair in the browser, on this machine alone.
+    """Decide about every proposed repair in the browser; no data leave this machine.
 
     Decisions are kept in TABLE.unpermute-review; the same command continues where you stopped.
 

@@ -22,7 +22,7 @@ from unpermute.table import TableResult, repair
 __all__ = ["REPORT", "DamagedTable", "DemoSummary", "damage", "run", "summarise"]
 
 REPORT = "demo-report.html"
-# The last line of the page: a file that ends so may be written again.
+# Last line of the report: only a file that ends with it is overwritten.
 _MARK = b"<!-- written by unpermute demo -->\n"
 
 _DAMAGED = 0.15
@@ -32,14 +32,14 @@ _MOST_FIELDS = 4
 
 @dataclass(frozen=True)
 class DamagedTable:
-    """A table and what it was.
+    """A damaged table and the truth.
 
     Attributes
     ----------
     names : list of str
         The columns.
     truth, values : ndarray of shape (n, p)
-        As it was, and damaged.
+        Values before and after the damage.
     kind : ndarray of str of shape (n,)
         What happened to a record, in the words of the repair; "" where nothing did.
     """
@@ -103,7 +103,7 @@ def damage(seed: int) -> DamagedTable:
     rows = np.sort(rng.choice(len(values), round(_DAMAGED * len(values)), replace=False))
     for row, way in zip(rows, rng.integers(len(_WAYS), size=len(rows)), strict=True):
         kind[row], move = _WAYS[way]
-        # Of equal values nobody can tell that they have moved.
+        # A move between equal values cannot be seen.
         while np.array_equal(values[row], data.data[row]):
             values[row] = data.data[row][move(values.shape[1], rng)]
     return DamagedTable([str(name) for name in data.feature_names], data.data, values, kind)
@@ -193,7 +193,7 @@ def _show(console, table, result, summary):
     for kind, _ in _WAYS:
         rows = np.flatnonzero(table.kind == kind)
         if len(rows):
-            # The first, however well it was repaired.
+            # The first damaged record, however well it was repaired: examples are not picked.
             console.print(_record(table, fixed, rows[0]))
     console.print(_comparison(summary))
     console.print(f"\nThe report, for a browser: {REPORT}", soft_wrap=True)
@@ -216,7 +216,7 @@ def _record(table, fixed, row):
     for column in moved[:_MOST_FIELDS]:
         right = fixed[row, column] == table.truth[row, column]
         cells = [f"{part[row, column]:.6g}" for part in (table.values, fixed, table.truth)]
-        # The word repeats what the colour says, for those who see none.
+        # A word repeats the colour, for readers who see none.
         lines.add_row(
             Text(table.names[column]),
             Text(cells[0], style="red"),
@@ -238,7 +238,7 @@ def _comparison(summary):
         ("damaged records found", "", f"{summary.n_found} of {n}"),
         ("  and their kind of damage named", "", f"{summary.n_named} of {n}"),
         ("false alarms", "", f"{summary.n_false_alarms} of {n_whole}"),
-        ("  and something changed in them", "", f"{summary.n_changed_for_nothing} of {n_whole}"),
+        ("  and values moved in them", "", f"{summary.n_changed_for_nothing} of {n_whole}"),
         ("suspicious, but left as they were", "", str(summary.n_uncertain)),
         (
             f"wrong cells, of {summary.n_cells:,}",

@@ -17,7 +17,7 @@ _BUG = 70
 
 @contextmanager
 def one_sentence() -> Iterator[None]:
-    """Turn what is wrong with the input or an option into a sentence and exit code 2."""
+    """Turn an error in the input or an option into one sentence and exit code 2."""
     try:
         yield
     except ModuleNotFoundError as error:

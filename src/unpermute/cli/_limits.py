@@ -36,7 +36,8 @@ def run_under(limit: int, work: Callable[[], None]) -> int:
         child = os.fork()
         if child == 0:
             hold_signals(False)
-            # Libraries print their last words; people read them only if the work came to its end.
+            # Libraries print messages before they abort; these are shown only if the work was
+            # finished.
             os.dup2(said.fileno(), 2)
             _exit_after(work, ended)
         received = _pass_signals_on(child)
@@ -56,7 +57,7 @@ def run_under(limit: int, work: Callable[[], None]) -> int:
 
 
 def _pass_signals_on(child):
-    """Send the signals that arrive here to a child; return a list that they are added to."""
+    """Forward signals to a child process; return a list that collects their numbers."""
     received = []
 
     def pass_on(number, _frame):

@@ -76,7 +76,7 @@ Force = Annotated[bool, typer.Option("--force", metavar="", help="Replace files 
 
 
 def refuse_zero(jobs: int | None) -> int | None:
-    """Refuse a number of jobs that means nothing."""
+    """Refuse 0 jobs."""
     if jobs == 0:
         raise typer.BadParameter("0 is not allowed: give 1 or more, or -1 for one per core.")
     return jobs
@@ -208,7 +208,8 @@ class Choice:
             panel=_CHOICE,
             metavar="A,B:LINES",
             help="For rows: answer a question of an earlier run. Columns A and B are exchanged in a"
-            " range of lines (a,b:100-200), or in all lines unlike a right one (a,b:unlike-7).",
+            " range of lines (a,b:100-200), or in all lines unlike line 7, which is right"
+            " (a,b:unlike-7).",
         ),
     ] = None
     blocks: Annotated[

@@ -49,8 +49,8 @@ def _asked(question, table, options, lines):
         both = " and ".join(names)
         conditions = [f"{both} are exchanged in {which} lines" for which in ("these", "the other")]
     sentence = (
-        f"{' and '.join(names)} seem to be exchanged {where} compared with the other lines. It"
-        " cannot be told which of the two is right, so nothing was changed there."
+        f"{' and '.join(names)} seem to be exchanged {where} compared with the other lines."
+        " The table does not tell which of the two is right, so nothing was changed there."
     )
     stem, *suffixes = split_suffix(table) if table != "-" else ("table", ".csv")
     readings = []

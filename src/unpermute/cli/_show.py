@@ -17,7 +17,7 @@ from unpermute.files import split_suffix
 
 __all__ = ["Screen", "as_json"]
 
-# Vectors shown, and more of them that are uncertain.
+# Number of records listed, and number of uncertain ones added to the list.
 _SHOWN, _UNCERTAIN = 10, 5
 # Cells shown of a record, and columns named in a sentence.
 _CELLS, _NAMED = 4, 12
@@ -44,7 +44,7 @@ def as_json(command: str, table: str, result, *, lines=None, **more) -> str:
 
 
 class Screen:
-    """What people read.
+    """Prints results for people.
 
     Parameters
     ----------
@@ -98,7 +98,10 @@ class Screen:
                 self._print(f"{path} {what}.")
         if outputs.changes not in (None, "-") and result.summary["n_suspicious"]:
             words = ["unpermute", "apply", table, outputs.changes, "-o", f"{stem}.edited{suffix}"]
-            self._print("To decide yourself, edit its column accept (yes or no), then run:")
+            self._print(
+                f"To decide yourself, write yes or no in the column accept of {outputs.changes},"
+                " then run:"
+            )
             self._command(words)
 
     def in_pieces(self, result, table: str, outputs, *, repaired: bool) -> None:
@@ -173,7 +176,7 @@ class Screen:
         self._console.print()
         self._console.print(table)
         if result.advice:
-            self._print("\nMitigations that would help:")
+            self._print("\nAdvice:")
             advice = Table.grid(padding=(0, 1))
             for each in result.advice:
                 advice.add_row("-", _text(each))

@@ -36,7 +36,7 @@ class ElasticNetSubspaceClustering(SelfRepresentationClustering):
     keep : float in (0, 1], default=1.0
         Of every vector keep the largest coefficients that reach this share of their l1 norm.
     min_size : int, default=1
-        Clusters with fewer vectors are split off, a few at most; theirs join the nearest cluster.
+        Vectors of a smaller cluster join the nearest one; this happens to a few clusters at most.
     n_jobs : int, optional
         Threads, as in joblib. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None

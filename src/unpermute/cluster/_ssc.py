@@ -38,7 +38,7 @@ class SparseSubspaceClustering(SelfRepresentationClustering):
     keep : float in (0, 1], default=1.0
         Of every vector keep the largest coefficients that reach this share of their l1 norm.
     min_size : int, default=1
-        Clusters with fewer vectors are split off, a few at most; theirs join the nearest cluster.
+        Vectors of a smaller cluster join the nearest one; this happens to a few clusters at most.
     affine : bool, default=False
         Whether coefficients must sum to one (affine subspaces, motion data).
     tol : float, default=2e-3
@@ -46,7 +46,7 @@ class SparseSubspaceClustering(SelfRepresentationClustering):
         authors' code stops after 200 iterations, short of its 2e-4: unit vectors at 40 dB are then
         at 5e-4 to 3e-3, and would need 400 to more than 3000, for the same clusters.
     max_iter : int, default=3000
-        Most iterations. A few hundred do for linear subspaces.
+        Maximum number of iterations. A few hundred do for linear subspaces.
     random_state : int, RandomState instance or None, default=None
         Randomness of the spectral clustering.
 
@@ -134,7 +134,7 @@ def sparse_self_representation(X, *, alpha=20.0, affine=False, tol=2e-3, max_ite
     tol : float, default=2e-3
         Tolerance on the three residuals.
     max_iter : int, default=3000
-        Most iterations.
+        Maximum number of iterations.
 
     Returns
     -------

@@ -110,7 +110,7 @@ def repair_columns(
             n_jobs=n_jobs,
         )  # fmt: skip
         with warnings.catch_warnings():
-            # What it cannot tell, the links tell below.
+            # Columns that it cannot judge are judged by the links below.
             warnings.simplefilter("ignore", UserWarning)
             model.fit(np.where(np.isnan(values), np.nan, views[0]).T)
         repairs.labels[:] = model.labels_

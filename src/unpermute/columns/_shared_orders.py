@@ -31,8 +31,8 @@ _PAIRS_OF_AN_EVENT = 2
 _LARGEST, _CLIPPED = 0.95, 3.0
 # Log-likelihood ratio from which on it is decided on which side a column is.
 _DECIDED = 5.0
-# What independence across the sides must earn, as a share of what dependence within them does:
-# else the rows are only unusual ones.
+# Least gain of independence across the sides, as a share of the gain of dependence within them:
+# otherwise the rows are merely unusual.
 _DIVIDED = 0.5
 _MAX_FLIPS = 1000
 

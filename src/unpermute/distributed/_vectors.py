@@ -59,7 +59,7 @@ def fit(
     Returns
     -------
     model : estimator
-        The same model. What it knows of single vectors (``labels_``, ...) is about the sample.
+        The same model. Attributes with one entry per vector (``labels_``, ...) refer to the sample.
 
     Examples
     --------
@@ -94,8 +94,8 @@ def transform(
     Parameters
     ----------
     model : estimator
-        A fitted :class:`unpermute.PMSDR`, or anything fitted with ``transform``; then the
-        repaired vectors alone are written.
+        A fitted :class:`unpermute.PMSDR`, or another fitted estimator with ``transform``, of which
+        only the repaired vectors are written.
     source : str, path, memmap, zarr.Array, pyarrow.dataset.Dataset, dask Array or DataFrame
         The vectors; paths must lead to the same files on all workers.
     output : str or path
@@ -216,7 +216,7 @@ def _submit_ranges(client, shared, source, blocks):
 
 
 def _submit_blocks(client, shared, source, blocks):
-    """Dask makes the blocks, from whatever its array is made from."""
+    """Blocks of a Dask array, computed by the workers."""
     from dask import delayed
 
     call = delayed(_call_on, pure=False)

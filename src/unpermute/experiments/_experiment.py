@@ -27,7 +27,7 @@ class Measurement(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A measurement and where it comes from: one line of the CSV."""
+    """A measurement and where it comes from: one figure of the CSV."""
 
     setting: str
     method: str

@@ -115,7 +115,7 @@ def read_failures(folder: Path, name: str) -> list[Failure]:
 
 
 def write_conditions(folder: Path, *, quick: bool) -> None:
-    """Note what the figures, times above all, depend on."""
+    """Save versions and machine; times in particular depend on them."""
     folder.mkdir(parents=True, exist_ok=True)
     conditions = {
         "unpermute": __version__,
@@ -131,12 +131,12 @@ def write_conditions(folder: Path, *, quick: bool) -> None:
 def _run_all(experiment, draws, data_home, n_jobs) -> Iterator[_Finished]:
     jobs = 1 if experiment.alone else n_jobs
     tasks = (delayed(_run_one)(experiment.run, *draw, data_home) for draw in draws)
-    # What is ready first is saved first: nothing waits for a slow neighbour.
+    # Draws are saved in the order in which they finish, so that none waits for a slow one.
     yield from Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)(tasks)
 
 
 def _run_one(run, setting, seed, data_home) -> _Finished:
-    """Run one draw; an error is an answer, so that the other draws go on."""
+    """Run one draw; an error is returned, not raised, so that the other draws go on."""
     text = format_setting(setting)
     try:
         with on_progress(_ignore):
@@ -150,7 +150,7 @@ def _run_one(run, setting, seed, data_home) -> _Finished:
 
 
 def _ignore(stage: str, done: int, total: int) -> None:
-    """Draws report as a whole; their stages would flicker."""
+    """Ignore the stages of a draw: only finished draws are reported."""
 
 
 def _records(finished: _Finished) -> list[Record]:

@@ -33,7 +33,7 @@ _PROBABILITIES = ("damaged", "confidence")
 _NEEDED = ("row", "column", "old", "new", "moved_from")
 _BATCH_LINES = 100_000
 _MOST_DIGITS = 18
-# What a spreadsheet may take for a formula, and the apostrophe that tells it not to.
+# First characters of a formula in a spreadsheet, and the apostrophe that makes such a cell text.
 _CALCULATED = ("=", "+", "-", "@", "\t", "\r", "'")
 _SPECIAL = re.compile(r'[",\r\n]')
 # Delimited text cannot hold a zero byte, as JSON and Parquet can: a list shows a sign for it.
@@ -250,7 +250,7 @@ def _refuse_ragged(source, listed, rows):
 
 
 def _line(values):
-    # Rounded down: what is nearly sure must not be called certain.
+    # Rounded down: 0.9999999 must not be shown as 1.
     values = [
         np.floor(value * 1e6) / 1e6
         if name in _PROBABILITIES and isinstance(value, float)
@@ -286,7 +286,7 @@ def _is_number(text):
 
 
 def _refuse_origin(source, listed, places):
-    """Name the first origin that is neither of the two things an origin can be."""
+    """Refuse the first origin that is neither a column nor a row number."""
     by_name = sum(name in places for name in listed.moved_from)
     by_number = sum(map(_is_number, listed.moved_from))
     for k, text in enumerate(listed.moved_from):

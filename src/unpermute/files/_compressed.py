@@ -59,7 +59,7 @@ COMPRESSIONS = {
 
 
 def compression_of(raw) -> str | None:
-    """Return the suffix of the compression that a file begins like, None if of none."""
+    """Return the suffix of the compression that the first bytes show, None if there is none."""
     for suffix, compression in COMPRESSIONS.items():
         if raw[: len(compression.magic)] == compression.magic:
             return suffix

@@ -23,8 +23,8 @@ __all__ = ["CsvTable"]
 
 _BATCH = 1 << 25
 _BOM = codecs.BOM_UTF8
-# Two of these that a file does not hold stand between cells on the way to polars, so that nothing
-# in a cell needs quotes there. Those that polars or we trim are not among them.
+# Candidates for separators when cells are handed to polars: two bytes that the file does not hold,
+# so that no cell needs quotes. Bytes that are trimmed as blanks are not among them.
 _CONTROL_BYTES = [bytes([byte]) for byte in (31, 30, 29, 28, *range(1, 9), *range(14, 28), 127)]
 
 
@@ -267,7 +267,7 @@ class CsvTable(SourceTable):
 
 
 def _let_go(raw):
-    """Give memory that holds pages of a mapped file back; they are read again when needed."""
+    """Release the memory of pages of a mapped file; they are read again when needed."""
     if isinstance(raw, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         raw.madvise(mmap.MADV_DONTNEED)
 

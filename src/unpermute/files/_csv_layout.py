@@ -20,7 +20,7 @@ _LF, _CR = 10, 13
 # Share of the lines that must have the same number of fields for a delimiter to be believed, and
 # for lines before them to be no part of the table.
 _REGULAR = 0.8
-# Lines before the header that are found without being asked for.
+# Most lines before the header that are detected without --skip-lines.
 _MOST_PREAMBLE = 50
 # Share of the records that must be like the header for the others to be listed, not refused.
 _MOSTLY = 0.5

@@ -51,7 +51,7 @@ _EXTENSIONS = {
     ".xlsx": "xlsx",
     ".xlsm": "xlsx",
 }
-# What a workbook may be repaired into, besides a workbook.
+# Formats that a workbook may be repaired into, besides a workbook.
 _CONVERTED = {"xlsx": ("csv", "tsv", "parquet")}
 
 
@@ -136,7 +136,7 @@ def file_format(path: str, format: str | None = None) -> str:
         return "csv"
     found = _EXTENSIONS.get(split_suffix(path)[1])
     if found is None:
-        # What is no file at all is said first.
+        # A path that is no file is refused first.
         _check_path(path, path)
         raise TableError(
             f"{path}: the extension does not tell the format; give --format {'|'.join(FORMATS)}."
@@ -217,7 +217,7 @@ def _read_raw(path, name):
 
 
 def _check_path(path, name):
-    """Refuse what is no file; return the size of one that can be mapped, otherwise 0."""
+    """Refuse a path that is no file; return the size if it can be mapped, otherwise 0."""
     try:
         status = os.stat(path)
     except OSError as error:

@@ -18,7 +18,7 @@ _LONGEST = 600
 
 
 class TableError(ValueError):
-    """What is wrong with a file, an option or a list of changes, in one sentence for people."""
+    """An error in a file, an option or a list of changes, in one sentence for people."""
 
     def __init__(self, sentence: str):
         # Names and values in it may be of any length.
@@ -122,7 +122,7 @@ def few(things: Sequence[object], most: int = 10) -> str:
 
 
 def check_columns(wanted: Sequence[str], table: SourceTable) -> None:
-    """Refuse names that are no columns of the table, with names that are meant perhaps."""
+    """Refuse names that are no columns of the table, and suggest similar ones."""
     for name in wanted:
         if name not in table.columns:
             close = get_close_matches(name, table.columns, n=2, cutoff=0.6)

@@ -154,7 +154,7 @@ def _prefix(path):
 
 
 def _remove_remains(path):
-    """Remove what a run that was killed has left of this file; whoever still writes has a lock."""
+    """Remove unfinished files of a killed run; a run that is still writing holds a lock."""
     for remains in path.parent.iterdir() if fcntl is not None else ():
         name = remains.name.removeprefix(_prefix(path))
         if name != remains.name and re.fullmatch(r"[0-9a-f]{12}\.part", name):

@@ -4,8 +4,8 @@ A number is the unevaluated sum of two float64, a high and a low part, with some
 them. Whatever is left of large terms that cancel is then right to the last digit of float64.
 
 The errors that the kernels compute exactly are zero in the eyes of an optimiser that may reorder
-sums. Hence ``fastmath=False`` in so many words: without it a kernel takes over the setting of
-whichever kernel was the first to call it.
+sums. Hence the explicit ``fastmath=False``: without it a kernel takes over the setting of whichever
+kernel was the first to call it.
 
 References
 ----------

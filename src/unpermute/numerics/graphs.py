@@ -31,10 +31,11 @@ _EQUAL = 1e-10
 _KMEANS_STARTS = 20
 # Groups too small to count that may be split off beside the others.
 _SMALL_GROUPS = 5
-# Rows of the embedding, of length 1, that agree to so many decimals coincide: k-means would
-# otherwise split rounding errors when there is nothing else to split.
+# Decimals to which rows of the embedding, of length 1, are compared: k-means would otherwise split
+# rounding errors when there is nothing else to split.
 _DECIMALS = 8
-# On single subspaces later gaps differed by up to a factor of five.
+# A later gap counts if it is this many times as large as any other later one; on single subspaces
+# the factor was at most five.
 _STANDS_OUT = 6.0
 
 

@@ -50,8 +50,8 @@ _TOLERANCE = 1e-6
 _MAX_ITER = 3000
 # Steps after which only the best starts go on, and how many do.
 _SCREENING, _FINALISTS = 10, 4
-# The noise is as likely as if so many entries with that share of the variance had been seen:
-# without it the likelihood is unbounded where k entries are fitted exactly.
+# Prior of the noise: as if this many entries with this share of the variance had been seen. Without
+# it the likelihood is unbounded where k entries are fitted exactly.
 _PRIOR_SIZE, _PRIOR_NOISE = 10.0, 0.05
 # Least-squares coefficients are stretched up to the variance of the vector, and a little more.
 _MAX_STRETCH = 1.2
@@ -59,7 +59,7 @@ _MAX_STRETCH = 1.2
 _RANK_TOLERANCE = 1e-6
 # More directions cost k² operations per entry and step, and the prior leaves little of them.
 _MAX_DIRECTIONS = 60
-# Longer vectors are first fitted on about so many of their entries.
+# Longer vectors are first fitted on about this many of their entries.
 _SAMPLE = 2000
 # Bins of the histogram that is smoothed to a density; steps in which one of rows is fitted.
 _BINS, _DENSITY_STEPS = 1024, 30

@@ -50,7 +50,7 @@ def orthant_descent(smooth, start, lam, *, first_step, tol, max_iter, task):
         Tolerance on the length of the proximal gradient, relative to `lam` and the root of the
         number of entries.
     max_iter : int
-        Most iterations.
+        Maximum number of iterations.
     task : str
         What progress is reported as.
 

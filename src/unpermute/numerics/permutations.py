@@ -153,7 +153,7 @@ def _undo_unpaid_cycles(y, f, permutation, sigma, prior):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _gain(y, f, i, j, sigma):
-    """What it gains to have value j at place i instead of value i; missing ones cost nothing."""
+    """Gain of having value j at place i instead of value i; missing values cost nothing."""
     stays, moves = (y[i] - f[i]) / sigma, (y[j] - f[i]) / sigma
     gain = 0.0
     if stays == stays:

@@ -55,7 +55,7 @@ def irls_basis(X, rank, *, affine=False, tol=1e-7, max_iter=200):
     tol : float, default=1e-7
         Stop when a round lowers the mean distance (of unit vectors) by no more than this.
     max_iter : int, default=200
-        Most rounds.
+        Maximum number of rounds.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def dpcp_basis(X, rank, *, tol=1e-6, max_iter=1000):
     tol : float, default=1e-6
         Stop when only steps shorter than this (an angle, in radians) would lower the cost.
     max_iter : int, default=1000
-        Most steps.
+        Maximum number of steps.
 
     Returns
     -------
@@ -186,7 +186,7 @@ def geometric_median(X, *, tol=1e-4, max_iter=200):
     tol : float, default=1e-4
         Stop when a round moves the point by no more than `tol` times the median distance to it.
     max_iter : int, default=200
-        Most rounds.
+        Maximum number of rounds.
 
     Returns
     -------

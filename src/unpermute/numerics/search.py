@@ -56,7 +56,7 @@ _LEVELS = 8
 _SHARES = (0.84, 0.7, 0.58, 0.48, 0.4, 0.33)
 # Starts from random permutations are hopeless in more dimensions than this.
 _MAX_RANK_FULLY_SHUFFLED = 8
-# They learn nothing from one another, so it takes more of them.
+# Random permutations learn nothing from one another, so more of them are needed.
 _FULLY_SHUFFLED_ARMS = 3
 
 

@@ -41,7 +41,7 @@ def sinkhorn(costs, epsilon, potentials, *, tol=1e-3, max_iter=200):
     tol : float, default=1e-3
         Largest error of a column sum. Row sums are exact.
     max_iter : int, default=200
-        Most rounds.
+        Maximum number of rounds.
 
     Returns
     -------

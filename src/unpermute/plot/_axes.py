@@ -4,10 +4,40 @@ from numbers import Integral
 
 import numpy as np
 
-__all__ = ["AFTER", "BEFORE", "STAYS", "axes_for", "check_count", "check_matrix"]
+__all__ = ["AFTER", "BEFORE", "STAYS", "Display", "axes_for", "check_count", "check_matrix"]
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 BEFORE, AFTER, STAYS = "#d55e00", "#0072b2", "#9a9a9a"
+
+
+class Display:
+    """A picture on one pair of axes; subclasses draw it in ``_draw(**kwargs)``."""
+
+    _size = (4.2, 3.6)
+
+    def plot(self, ax=None, **kwargs):
+        """Draw the picture, on a new figure or on axes of yours.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None: a new figure.
+        **kwargs : dict
+            Options of the matplotlib function that the class names.
+
+        Returns
+        -------
+        display : object
+            This display, with `ax_` and `figure_` set.
+        """
+        width, height = self._size
+        (self.ax_,) = axes_for(ax, 1, type(self).__name__, width=width, height=height)
+        self.figure_ = self.ax_.figure
+        self._draw(**kwargs)
+        return self
+
+    def _draw(self, **kwargs):
+        raise NotImplementedError
 
 
 def axes_for(ax, n, name, *, width=4.2, height=3.6):

@@ -1,22 +1,23 @@
-"""What stated confidences are worth: a reliability diagram, or their distribution."""
+"""Stated confidences: a reliability diagram, or their distribution."""
 
 import narwhals.stable.v1 as nw
 import numpy as np
 from scipy.stats import beta
 
-from unpermute.plot._axes import AFTER, BEFORE, STAYS, axes_for, check_count
+from unpermute.plot._axes import AFTER, BEFORE, STAYS, Display, check_count
 
 __all__ = ["ConfidenceDisplay"]
 
 
-class ConfidenceDisplay:
-    """Stated confidence against the share that was right, above how often it was stated.
+class ConfidenceDisplay(Display):
+    """Reliability diagram: stated confidence against the share that was right.
 
     Points on the diagonal keep their promise; points below it promise too much. The whiskers are
-    95% intervals of the shares. Where the truth is unknown (:meth:`from_result`), only the bars are
-    drawn.
+    95% intervals of the shares, and bars count how often a confidence was stated. Where the truth
+    is unknown (:meth:`from_result`), only the bars are drawn.
 
     Make one with :meth:`from_estimator`, :meth:`from_predictions` or :meth:`from_result`.
+    They pass further options to matplotlib's ``errorbar``.
 
     Parameters
     ----------
@@ -48,6 +49,8 @@ class ConfidenceDisplay:
     [0.0, 0.75]
     """
 
+    _size = (4.6, 4.2)
+
     def __init__(self, *, confidence, share_right, count, n_bins=10, min_confidence=None):
         self.confidence = confidence
         self.share_right = share_right
@@ -56,17 +59,15 @@ class ConfidenceDisplay:
         self.min_confidence = min_confidence
 
     @classmethod
-    def from_estimator(cls, estimator, *, ax=None, **kwargs):
-        """Draw what the trials of a fitted model say about its confidence.
+    def from_estimator(cls, estimator, **kwargs):
+        """Draw how confidences turned out in the trials of a fitted model.
 
         Parameters
         ----------
         estimator : PMSDR
             A fitted model whose ``trials_`` hold some, so with ``refine=True``.
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
         **kwargs : dict
-            Passed to matplotlib's ``errorbar`` for the points.
+            Passed to :meth:`plot`.
 
         Returns
         -------
@@ -86,12 +87,10 @@ class ConfidenceDisplay:
             count=count,
             min_confidence=estimator.min_confidence,
         )
-        return display.plot(ax=ax, **kwargs)
+        return display.plot(**kwargs)
 
     @classmethod
-    def from_predictions(
-        cls, confidence, right, *, n_bins=10, min_confidence=None, ax=None, **kwargs
-    ):
+    def from_predictions(cls, confidence, right, *, n_bins=10, min_confidence=None, **kwargs):
         """Compare stated confidences with the truth.
 
         Parameters
@@ -104,10 +103,8 @@ class ConfidenceDisplay:
             Number of bins from 0 to 1.
         min_confidence : float, default=None
             Threshold to mark.
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
         **kwargs : dict
-            Passed to matplotlib's ``errorbar`` for the points.
+            Passed to :meth:`plot`.
 
         Returns
         -------
@@ -117,10 +114,10 @@ class ConfidenceDisplay:
         right = np.asarray(right, dtype=np.float64)
         bins = _bins(confidence, right, check_count("n_bins", n_bins, 1))
         display = cls(**bins, n_bins=n_bins, min_confidence=min_confidence)
-        return display.plot(ax=ax, **kwargs)
+        return display.plot(**kwargs)
 
     @classmethod
-    def from_result(cls, result, *, n_bins=20, ax=None, **kwargs):
+    def from_result(cls, result, *, n_bins=20, **kwargs):
         """Draw how the confidences of the suspicious records or columns of a table are spread.
 
         Parameters
@@ -129,10 +126,8 @@ class ConfidenceDisplay:
             What :func:`unpermute.table.scan` or :func:`unpermute.table.repair` returned.
         n_bins : int, default=20
             Number of bins from 0 to 1.
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
         **kwargs : dict
-            Passed to matplotlib's ``errorbar`` for the points.
+            Passed to :meth:`plot`.
 
         Returns
         -------
@@ -144,25 +139,9 @@ class ConfidenceDisplay:
         unknown = np.full(len(confidence), np.nan)
         bins = _bins(confidence, unknown, check_count("n_bins", n_bins, 1))
         least = result.summary["settings"]["min_confidence"]
-        return cls(**bins, n_bins=n_bins, min_confidence=least).plot(ax=ax, **kwargs)
+        return cls(**bins, n_bins=n_bins, min_confidence=least).plot(**kwargs)
 
-    def plot(self, ax=None, **kwargs):
-        """Draw the points and the bars.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
-        **kwargs : dict
-            Passed to matplotlib's ``errorbar`` for the points.
-
-        Returns
-        -------
-        display : ConfidenceDisplay
-            This display, with `ax_` and `figure_` set.
-        """
-        (self.ax_,) = axes_for(ax, 1, "ConfidenceDisplay", width=4.6, height=4.2)
-        self.figure_ = self.ax_.figure
+    def _draw(self, **kwargs):
         known = np.isfinite(self.share_right)
         bars = self.ax_.twinx() if known.any() else self.ax_
         places = np.minimum((self.confidence * self.n_bins).astype(int), self.n_bins - 1)
@@ -184,11 +163,10 @@ class ConfidenceDisplay:
         if self.min_confidence is not None:
             self.ax_.axvline(self.min_confidence, color=BEFORE, linewidth=1)
         self.ax_.set(xlabel="stated confidence", xlim=(-0.02, 1.02))
-        return self
 
 
 def _interval(share, count):
-    """95% interval of a share of so many (Clopper and Pearson)."""
+    """95% interval of a share (Clopper and Pearson)."""
     right = share * count
     low = np.where(right > 0, beta.ppf(0.025, right, count - right + 1), 0.0)
     high = np.where(right < count, beta.ppf(0.975, right + 1, count - right), 1.0)

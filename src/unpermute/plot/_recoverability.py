@@ -2,16 +2,17 @@
 
 import numpy as np
 
-from unpermute.plot._axes import BEFORE, axes_for, check_count
+from unpermute.plot._axes import BEFORE, Display, check_count
 from unpermute.theory import recoverability
 
 __all__ = ["RecoverabilityDisplay"]
 
 
-class RecoverabilityDisplay:
+class RecoverabilityDisplay(Display):
     """Probability that a shuffled vector is recovered, by rank and share of moved entries.
 
     Make one with :meth:`from_formula`, :meth:`from_estimator` or :meth:`from_predictions`.
+    They pass further options to matplotlib's ``pcolormesh``.
 
     Parameters
     ----------
@@ -39,6 +40,8 @@ class RecoverabilityDisplay:
     [[1.0, 1.0, 1.0], [1.0, 0.5, 0.0]]
     """
 
+    _size = (5.2, 4.0)
+
     def __init__(self, *, ranks, ratios, probability, points=None):
         self.ranks = ranks
         self.ratios = ratios
@@ -47,7 +50,7 @@ class RecoverabilityDisplay:
 
     @classmethod
     def from_formula(
-        cls, n_features, *, snr_db=40.0, ranks=None, ratios=None, points=None, ax=None, **kwargs
+        cls, n_features, *, snr_db=40.0, ranks=None, ratios=None, points=None, **kwargs
     ):
         """Draw :func:`unpermute.theory.recoverability` for one length of vectors.
 
@@ -63,10 +66,8 @@ class RecoverabilityDisplay:
             Shares of moved entries to draw. None: from 0 to 1 in steps of 0.05.
         points : array-like of shape (n_points, 2), default=None
             Ranks and shares to mark.
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
         **kwargs : dict
-            Passed to matplotlib's ``pcolormesh``.
+            Passed to :meth:`plot`.
 
         Returns
         -------
@@ -79,20 +80,18 @@ class RecoverabilityDisplay:
         probability = np.array(
             [[recoverability(n_features, int(r), float(p), snr_db) for r in ranks] for p in ratios]
         )
-        return cls.from_predictions(ranks, ratios, probability, points=points, ax=ax, **kwargs)
+        return cls.from_predictions(ranks, ratios, probability, points=points, **kwargs)
 
     @classmethod
-    def from_estimator(cls, estimator, *, ax=None, **kwargs):
+    def from_estimator(cls, estimator, **kwargs):
         """Draw where the recovered vectors of a fitted model lie in the phase diagram.
 
         Parameters
         ----------
         estimator : PMSDR
             A fitted model.
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
         **kwargs : dict
-            Passed to matplotlib's ``pcolormesh``.
+            Passed to :meth:`plot`.
 
         Returns
         -------
@@ -109,12 +108,11 @@ class RecoverabilityDisplay:
             n_features,
             ranks=np.arange(1, most + 1),
             points=np.column_stack([ranks, moved]),
-            ax=ax,
             **kwargs,
         )
 
     @classmethod
-    def from_predictions(cls, ranks, ratios, probability, *, points=None, ax=None, **kwargs):
+    def from_predictions(cls, ranks, ratios, probability, *, points=None, **kwargs):
         """Draw probabilities or measured shares of success on a grid.
 
         Parameters
@@ -127,10 +125,8 @@ class RecoverabilityDisplay:
             Values from 0 to 1.
         points : array-like of shape (n_points, 2), default=None
             Ranks and shares to mark.
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
         **kwargs : dict
-            Passed to matplotlib's ``pcolormesh``.
+            Passed to :meth:`plot`.
 
         Returns
         -------
@@ -145,25 +141,9 @@ class RecoverabilityDisplay:
             )
         points = None if points is None else np.asarray(points, dtype=np.float64)
         display = cls(ranks=ranks, ratios=ratios, probability=probability, points=points)
-        return display.plot(ax=ax, **kwargs)
+        return display.plot(**kwargs)
 
-    def plot(self, ax=None, **kwargs):
-        """Draw the diagram.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
-        **kwargs : dict
-            Passed to matplotlib's ``pcolormesh``.
-
-        Returns
-        -------
-        display : RecoverabilityDisplay
-            This display, with `ax_` and `figure_` set.
-        """
-        (self.ax_,) = axes_for(ax, 1, "RecoverabilityDisplay", width=5.2, height=4.0)
-        self.figure_ = self.ax_.figure
+    def _draw(self, **kwargs):
         options = {"cmap": "viridis", "vmin": 0, "vmax": 1, "shading": "nearest", **kwargs}
         drawn = self.ax_.pcolormesh(self.ranks, self.ratios, self.probability, **options)
         self.figure_.colorbar(drawn, ax=self.ax_, label="probability of recovery")
@@ -171,4 +151,3 @@ class RecoverabilityDisplay:
             x, y = self.points.T
             self.ax_.plot(x, y, "o", color=BEFORE, markersize=4, markeredgecolor="white")
         self.ax_.set(xlabel="rank of the subspace", ylabel="share of moved entries")
-        return self

@@ -57,7 +57,7 @@ class RepairDisplay:
         self.rows_per_tile = rows_per_tile
 
     @classmethod
-    def from_estimator(cls, estimator, X, *, truth=None, ax=None, **kwargs):
+    def from_estimator(cls, estimator, X, *, truth=None, **kwargs):
         """Repair `X` with a fitted model and draw it before and after.
 
         Parameters
@@ -68,20 +68,18 @@ class RepairDisplay:
             Observed vectors.
         truth : array-like of shape (n_vectors, n_features), default=None
             The right vectors, where they are known: a third panel.
-        ax : sequence of matplotlib Axes, default=None
-            Axes to draw on, one per panel. None: a new figure.
         **kwargs : dict
-            Passed to matplotlib's ``imshow``.
+            Passed to :meth:`plot`.
 
         Returns
         -------
         display : RepairDisplay
             What was drawn.
         """
-        return cls.from_predictions(X, estimator.transform(X), truth=truth, ax=ax, **kwargs)
+        return cls.from_predictions(X, estimator.transform(X), truth=truth, **kwargs)
 
     @classmethod
-    def from_predictions(cls, X, X_fixed, *, truth=None, ax=None, **kwargs):
+    def from_predictions(cls, X, X_fixed, *, truth=None, **kwargs):
         """Draw vectors before and after a repair; rows that differ are marked.
 
         Parameters
@@ -92,10 +90,8 @@ class RepairDisplay:
             Repaired vectors.
         truth : array-like of shape (n_vectors, n_features), default=None
             The right vectors, where they are known: a third panel.
-        ax : sequence of matplotlib Axes, default=None
-            Axes to draw on, one per panel. None: a new figure.
         **kwargs : dict
-            Passed to matplotlib's ``imshow``.
+            Passed to :meth:`plot`.
 
         Returns
         -------
@@ -108,20 +104,18 @@ class RepairDisplay:
             panels["Truth"] = check_matrix("truth", truth, X.shape)
         same = (panels["Repaired"] == X) | (np.isnan(X) & np.isnan(panels["Repaired"]))
         marked = np.flatnonzero(~same.all(axis=1))
-        return cls(panels=panels, marked=marked).plot(ax=ax, **kwargs)
+        return cls(panels=panels, marked=marked).plot(**kwargs)
 
     @classmethod
-    def from_result(cls, result, *, ax=None, **kwargs):
+    def from_result(cls, result, **kwargs):
         """Draw which cells of a table move: columns from left to right, rows from top to bottom.
 
         Parameters
         ----------
         result : TableResult
             What :func:`unpermute.table.scan` or :func:`unpermute.table.repair` returned.
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
         **kwargs : dict
-            Passed to matplotlib's ``imshow``.
+            Passed to :meth:`plot`.
 
         Returns
         -------
@@ -139,7 +133,7 @@ class RepairDisplay:
         display = cls(
             panels={title: moved}, names=names, limits=(0, max(moved.max(), 1)), rows_per_tile=size
         )
-        return display.plot(ax=ax, **{"cmap": "Oranges", **kwargs})
+        return display.plot(**{"cmap": "Oranges", **kwargs})
 
     def plot(self, ax=None, **kwargs):
         """Draw the panels.

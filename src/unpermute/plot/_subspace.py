@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from unpermute.plot._axes import AFTER, BEFORE, STAYS, axes_for, check_matrix
+from unpermute.plot._axes import AFTER, BEFORE, STAYS, Display, check_matrix
 
 __all__ = ["SubspaceDisplay"]
 
 
-class SubspaceDisplay:
+class SubspaceDisplay(Display):
     """Distance of every vector from its subspace, before and after the repair.
 
     From left to right runs the first principal component of the repaired vectors, upwards the
@@ -15,6 +15,7 @@ class SubspaceDisplay:
     put back in order they fall to the floor of noise.
 
     Make one with :meth:`from_estimator` or :meth:`from_predictions`.
+    They pass further options to matplotlib's ``scatter``.
 
     Parameters
     ----------
@@ -45,13 +46,15 @@ class SubspaceDisplay:
     True
     """
 
+    _size = (6, 3.6)
+
     def __init__(self, *, position, distance, changed):
         self.position = position
         self.distance = distance
         self.changed = changed
 
     @classmethod
-    def from_estimator(cls, estimator, X, *, ax=None, **kwargs):
+    def from_estimator(cls, estimator, X, **kwargs):
         """Repair `X` with a fitted model and draw the distances before and after.
 
         Parameters
@@ -60,10 +63,8 @@ class SubspaceDisplay:
             A fitted model.
         X : array-like of shape (n_vectors, n_features)
             Observed vectors, without missing entries.
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
         **kwargs : dict
-            Passed to matplotlib's ``scatter``.
+            Passed to :meth:`plot`.
 
         Returns
         -------
@@ -76,13 +77,12 @@ class SubspaceDisplay:
             estimator.bases_,
             offsets=estimator.offsets_,
             labels=estimator.predict(X),
-            ax=ax,
             **kwargs,
         )
 
     @classmethod
     def from_predictions(
-        cls, X, X_fixed, bases, *, offsets=None, labels=None, ax=None, **kwargs
+        cls, X, X_fixed, bases, *, offsets=None, labels=None, **kwargs
     ):  # fmt: skip
         """Draw the distances of vectors from given subspaces.
 
@@ -98,10 +98,8 @@ class SubspaceDisplay:
             A point of every subspace. None: zeros.
         labels : array-like of int of shape (n_vectors,), default=None
             Subspace of every vector. None: the nearest one.
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
         **kwargs : dict
-            Passed to matplotlib's ``scatter``.
+            Passed to :meth:`plot`.
 
         Returns
         -------
@@ -119,25 +117,9 @@ class SubspaceDisplay:
             position=np.column_stack([(part - centre) @ axis for part in both]),
             distance=np.column_stack([_distances(part, bases, offsets, labels) for part in both]),
             changed=np.any(X_fixed != X, axis=1),
-        ).plot(ax=ax, **kwargs)
+        ).plot(**kwargs)
 
-    def plot(self, ax=None, **kwargs):
-        """Draw the vectors.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
-        **kwargs : dict
-            Passed to matplotlib's ``scatter``.
-
-        Returns
-        -------
-        display : SubspaceDisplay
-            This display, with `ax_` and `figure_` set.
-        """
-        (self.ax_,) = axes_for(ax, 1, "SubspaceDisplay", width=6)
-        self.figure_ = self.ax_.figure
+    def _draw(self, **kwargs):
         options, moved = {"s": 14, "linewidths": 0, **kwargs}, self.changed
         x, y = self.position, self.distance
         self.ax_.plot(x[moved].T, y[moved].T, color=STAYS, linewidth=0.5, alpha=0.6)
@@ -149,7 +131,6 @@ class SubspaceDisplay:
         )
         self.ax_.set_ylim(bottom=0)
         self.ax_.legend(frameon=False)
-        return self
 
 
 def _distances(X, bases, offsets, labels):

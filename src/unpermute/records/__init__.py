@@ -61,7 +61,7 @@ __all__ = [
     "shift_whole_tails",
 ]
 
-# What a learned model consists of: the classes that a model in a file may hold.
+# The classes that a model in a file may hold.
 MODEL_PARTS = (
     KnownRecords, RecordModel, ValueModel, Smooth, TextModel, JointModel, Score, MovePrior, Cells,
     Dependence, Bins, Tempering, Rule, Calibration, Screen,

@@ -1,4 +1,4 @@
-"""Bins of a column: what its values are when it is asked which other column they depend on.
+"""Bins of a column's values, used to find the other column that it depends on.
 
 Few numbers have a bin each, many are binned by their quantiles, and so are dates; frequent texts
 have a bin each, and missing cells share one. What is rare in the column has none: two cells that
@@ -13,7 +13,8 @@ from unpermute.records._cells import DATE, MISSING, NUMBER, TEXT
 
 __all__ = ["MOST_BINS", "Bins", "fit_bins"]
 
-# Numbers of a column up to which each has a bin, bins of more, and frequent texts.
+# Most distinct numbers that get a bin each, number of quantile bins if there are more, and number
+# of frequent texts that get a bin.
 _FEW, _QUANTILES, _MOST_TEXTS = 12, 8, 40
 # Least number and share of the cells in a bin of their own, and share of numbers or dates in a
 # column that they have bins at all.

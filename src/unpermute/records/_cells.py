@@ -15,8 +15,8 @@ NUMBER, DATE, TEXT, MISSING = 0, 1, 2, 3
 _MOST_DECIMALS = 8
 _DATE_CLASS, _TEXT_CLASS, _MISSING_CLASS = 9, 10, 11
 N_CLASSES = 12
-# Fractions are rounded to so many significant digits: a number that passed through 32 bits has
-# about seven, and equal values must stay equal.
+# Significant digits to which fractions are rounded: a number that passed through 32 bits has about
+# seven, and equal values must stay equal.
 _DIGITS = 7
 
 

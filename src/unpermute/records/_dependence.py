@@ -211,7 +211,7 @@ def _leads_to(parent_of, column, wanted):
 
 
 def _gains(levels, starts, sizes):
-    """Log-likelihood that every parent (row) is worth for every child, and its best weight."""
+    """Gain in log-likelihood of every parent (row) for every child, and its best weight."""
     together = (levels.T @ levels).astype(float)
     single, n = np.diag(together).copy(), len(levels)
     # Of cells left out: rows are bins of parents, columns those of children.

@@ -301,7 +301,7 @@ def _expectation_maximisation(x, y, turned, pooled, marginals):
 
 
 def _log_shares(counts, pooled, weight=_WEIGHTS[0]):
-    """Logarithm of shares, smoothed by so many values of the pooled distribution."""
+    """Logarithm of shares, smoothed by a number of values of the pooled distribution."""
     return np.log((counts + weight * pooled) / (counts.sum() + weight))
 
 

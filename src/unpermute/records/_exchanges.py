@@ -102,7 +102,7 @@ def with_exchanges(result, orders, sure, cause, min_confidence):
     permutations[concerned] = np.where(applied[:, None], both, identity)[concerned]
     proposed = np.take_along_axis(orders, proposals.astype(np.int64), axis=1)
     proposals[concerned] = proposed[concerned]
-    # A record that would be exchanged back was whole: the exchange goes around it.
+    # A record that would be exchanged back was in order: the exchange leaves it out.
     around = concerned & np.all(proposals == identity, axis=1)
     status[around], causes[around], permutations[around] = "clean", "", identity
     damaged[around] = 1 - confidence[around]
@@ -118,7 +118,7 @@ def add_questions(result, cells, questions):
     rows = some_rows(cells.shape[0])
     repaired = cells.take(rows).permuted(result.permutations[rows].astype(np.int64))
     for each in find_divisions(repaired):
-        # Told of the table as it was: some of the records may be repaired by now.
+        # Questions describe the table as it was: some of the records may be repaired by now.
         division = divide_pair(cells, each.a, each.b, told=True)
         if division is not None and (each.a, each.b) not in asked:
             questions = [*questions, division]

@@ -181,8 +181,8 @@ def learn_model(cells, *, rank, seed, n_jobs):
     """Learn from a table of which a part may be damaged; returns :class:`Learned`.
 
     Records that a permutation explains join the next fit as repaired, others that look damaged stay
-    out of it. What a pair of columns is believed, is decided by the first fit: columns that hold
-    much the same would otherwise sort themselves out.
+    out of it. How much evidence of a pair of columns is believed is decided by the first fit:
+    otherwise columns with similar values would sort themselves into two.
     """
     n, p = cells.shape
     identity = np.arange(p)

@@ -17,10 +17,10 @@ __all__ = ["Order", "find_orders", "log_signs", "signs_of"]
 # Share of records up to which an order may be violated, least share that the correlation must
 # allow for it to say anything, and records it takes.
 _VIOLATED, _ALLOWED, _FEWEST = 0.005, 0.01, 40
-# So many may be if they mirror the others: if their differences are as large as those of others,
-# which is a mean rank of 1/2 among them. Then they are no exceptions but exchanged.
+# Larger share of violations that is allowed if they mirror the other records: if their differences
+# are as large (mean rank 1/2 among the others), they are exchanged, not exceptions.
 _EXCHANGED, _MIRRORED, _LEAST_MIRRORED = 0.05, (0.35, 0.7), 3
-# No sign says more than this.
+# Largest evidence of one sign.
 _LEAST_SIGN, _MOST_SIGN = -6.0, 2.0
 _DRAWS, _MOST_COLUMNS = 4000, 200
 
@@ -55,7 +55,7 @@ def find_orders(words, some, home, joint):
             found[a, b] = kind, expected
     orders = []
     for (a, b), (kind, expected) in found.items():
-        # What follows from two other orders is not counted again.
+        # An order that follows from two others is not counted again.
         if not any((a, int(c)) in found and (int(c), b) in found for c in columns):
             orders.append(
                 Order(a, b, kind, _counted(words, home[:, a], home[:, b], kind), expected)

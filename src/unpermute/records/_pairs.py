@@ -1,4 +1,4 @@
-r"""What every row says about an exchange of two columns, by distributions that few rows shape.
+r"""Evidence of every row for an exchange of two columns, by distributions that few rows shape.
 
 Cells are put into bins (quantiles of numbers and of dates, texts by what they read), one
 distribution f per column. In every row, exchanging columns a and b changes the log-likelihood by
@@ -34,7 +34,7 @@ _NUMBER_BINS, _DATE_BINS, _TEXT_BINS = 48, 24, 240
 _N_BINS = _NUMBER_BINS + _DATE_BINS + _TEXT_BINS + 1
 # Share of the rows from which on a text may have a bin of its own, and bins for those.
 _FREQUENT, _NAMED = 0.005, 200
-# No row says more than this: one odd row is no run.
+# Largest evidence of one row: one odd row must not make a run.
 CLIP = 4.0
 # Share of the rows in which one column is below the other for the two to be in a fixed order, and
 # share of the rows in which both must hold numbers, or dates.

@@ -13,7 +13,7 @@ from unpermute.records._record import DEGREES, HOLE, ORDER, WORTH, Z
 
 __all__ = ["place_records"]
 
-# What a cell must add to the log-likelihood by leaving.
+# Gain in log-likelihood from which on a cell is set free.
 _PAYS = 4.0
 
 

@@ -14,7 +14,7 @@ from scipy.special import gammaln
 
 __all__ = ["MovePrior", "default_prior", "log_prior", "moves_of", "update_prior"]
 
-# Records that the general expectation is worth when the table's own is learned.
+# Weight of the prior expectation, in records, when shares are learned from the table.
 _PSEUDO_RECORDS = 3.0
 _SHIFT_SHARE = 0.15
 # A table in which most records look damaged does not look like its model.

@@ -28,7 +28,7 @@ from unpermute.records._cells import (
 
 __all__ = ["KINDS", "ColumnKind", "describe_columns", "read_cells"]
 
-# What a column can be said to hold; "ignore" leaves it out.
+# Kinds that a user may give to a column; "ignore" leaves it out.
 KINDS = ("number", "date", "category", "text", "identifier", "ignore")
 # Kinds whose cells are texts even if they look like numbers or dates.
 _TEXTS = ("category", "text", "identifier")

@@ -113,7 +113,7 @@ class RecordRepairs:
     reason : str
         Why the records were not judged; "" if they were.
     questions : list of Run or Division
-        Exchanges in many rows of which it cannot be told which side is right.
+        Exchanges in many rows for which the table does not tell which side is right.
     undecided : float
         Share of the records that would move, if it is too large to tell which ones are right:
         then none is changed. Else 0.
@@ -338,7 +338,7 @@ def _trial_records(known) -> Placed:
 
 
 def _screen(judge, known, cells, rows, evidence, trials, calibration):
-    """What tells records that are not worth a search, or None."""
+    """Return the screen that skips records not worth a search, or None."""
     listed, tried = (
         each.followed & (calibration.probabilities(each)[0] >= _LISTED)
         for each in (evidence, trials.evidence)
@@ -411,10 +411,10 @@ def _through_gaps(cells, moved, evidence, share):
 
 
 def _measured(trials: Trials, weights, calibration, min_confidence):
-    """What repairs at this confidence would have done in the trials, damaged as the table is."""
+    """Outcome of repairs at this confidence in trials, weighted by the table's kinds of damage."""
     damaged, confidence = calibration.probabilities(trials.evidence)
     changed = trials.evidence.followed & (confidence >= min_confidence)
-    # What can be put back where damage is known: how much of it there is does not matter here.
+    # Share of known damage that can be put back: the amount of damage does not matter here.
     likely = trials.evidence.followed & (confidence >= _LIKELY * damaged)
     n_left = np.where(likely, trials.n_left, trials.n_wrong)
     share = 1 - weights @ n_left / max(weights @ trials.n_wrong, 1e-9)

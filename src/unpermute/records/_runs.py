@@ -48,8 +48,8 @@ _MISFIT = 0.5
 _CHANGES = 5
 # Bins for comparing the other columns inside and outside, and total variation that is a change.
 _COARSE, _CHANGED = 8, 0.35
-# A step of a column at an edge is more than drift if it is so many times its steep steps elsewhere,
-# those at this quantile.
+# A step of a column at an edge is more than drift if it exceeds this multiple of the column's steep
+# steps elsewhere, those at this quantile.
 _JUMP, _STEEP = 1.5, 0.9
 # Steps from row to row, relative to differences between any two rows, of a column that goes on from
 # row to row, and rows whose mean is compared across an edge.

@@ -19,13 +19,14 @@ _GRID = np.linspace(-10.0, 10.0, 801)
 _CENTRES, _STEP = (_GRID[1:] + _GRID[:-1]) / 2, _GRID[1] - _GRID[0]
 # Weight and half-width of the Cauchy part.
 _WIDE_SHARE, _WIDE = 0.1, 2.0
-# Fewer values tell nothing of a shape.
+# Fewest values for a kernel estimate.
 _FEWEST = 3
 # Share of zeros up to which the logarithm is still considered.
 _MOST_ZEROS = 0.1
 # z of a value for which the transform is undefined.
 _UNDEFINED = -30.0
-# Numbers, and distances in scales, beyond are equally far: squares must not overflow.
+# Largest number, and largest distance in scales: all beyond count as equally far, so that squares
+# do not overflow.
 _HUGE, _FAR = 1e300, 1e100
 
 

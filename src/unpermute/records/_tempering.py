@@ -39,8 +39,8 @@ _UNEVEN, _MOST = 3.0, 0.3
 _MIRRORED_RANK, _MIRRORED_SIZE = 0.3, 0.7
 # Records with smaller ratios tell nothing, and are left out where hardly any other one is odd.
 _TELLING, _FEW_ODD = 1.0, 0.03
-# Columns that hold much the same mirror each other in any case: so many records may be odd for each
-# that is not, and the median of the others must be at least this.
+# Columns with similar values mirror each other in any case. Largest number of odd records per other
+# record, and least median ratio of the others.
 _MOST_ODD, _LEAST_TYPICAL = 0.3, 2.0
 # Records that tell what an exchange of two columns usually costs.
 _ENOUGH = 50

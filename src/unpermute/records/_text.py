@@ -19,9 +19,9 @@ _DIGIT, _SMALL, _CAPITAL = 1, 2, 3
 _N_CLASSES = 4 + _N_CHARACTERS
 # Characters of a text that are looked at: more of them repeat the same evidence.
 _LONGEST = 40
-# Occurrences that the expectation is worth, of classes and of characters.
+# Weight of the prior expectation, in occurrences, for classes and for characters.
 _CLASS_WEIGHT, _CHARACTER_WEIGHT = 0.05, 3.0
-# No text is less likely than this: differences must stay numbers.
+# Least log-probability of a text, so that differences stay finite.
 _LOWEST = -500.0
 
 

@@ -27,8 +27,8 @@ _CERTAINLY_NOT, _LEAST_WHOLE = 0.01, 1e-9
 _KINDS_FROM = np.array([2, 3, 4, 6])
 _SHIFT = len(_KINDS_FROM)
 _EM_STEPS = 200
-# Damaged records and trials that the general expectation is worth when the shares of kinds are
-# learned, and quantiles of the trials that divide clear proposals from others.
+# Weight of the prior expectation, in damaged records and in trials, when the shares of kinds are
+# learned; and quantiles of the trials that divide clear proposals from others.
 _PSEUDO_RECORDS, _PSEUDO_TRIALS, _CLARITY = 1.0, 1.0, (1 / 3, 2 / 3)
 
 

@@ -30,7 +30,7 @@ from unpermute.records._text import TextModel, fit_texts, kneser_ney, prepare_te
 __all__ = ["ValueModel", "fit_values"]
 
 N_FOLDS = 4
-# Occurrences that the expectation is worth in the probability of classes and styles.
+# Weight of the prior expectation, in occurrences, for classes and styles.
 _CLASS_WEIGHT = 0.2
 # A density above this at one value would beat a mass: b is a probability.
 _HIGHEST = -0.1
@@ -168,7 +168,7 @@ class ValueModel:
         return np.log(counts / max(total, _CLASS_WEIGHT * N_CLASSES))[classes]
 
     def _log_style(self, words, style_names, used):
-        """Log-probability of how numbers and dates are dressed; the others have no style."""
+        """Log-probability of the style of numbers and dates; other cells have no style."""
         if len(style_names) < 2:
             return 0.0
         counts = np.array([self.styles.get(name, 0.0) for name in style_names])[words.styles]

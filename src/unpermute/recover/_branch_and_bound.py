@@ -52,8 +52,8 @@ _TOLERANCE = 1e-3
 _EXACT = 1e-22
 # Rounding allowed for in the conditions that discard boxes, as a share of ‖y‖ or ‖y‖².
 _SLACK = 1e-12
-# An upper bound costs several lower ones: all of the first boxes get one, later one in so many, and
-# those where the cost is near the best.
+# An upper bound costs as much as several lower ones: the first boxes all get one, later only one
+# box in this many, and boxes whose cost is near the best.
 _EAGER_BOXES, _EVERY = 200, 16
 
 

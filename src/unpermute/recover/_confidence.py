@@ -20,7 +20,7 @@ __all__ = [
 _MIDDLE, _WIDTH = 5.0, 4.0
 # A vector is right if its relative error is below this.
 RIGHT = 0.05
-# Error of the fit against the one that independent noise alone would leave: matching errors add.
+# Factor by which matching errors raise the error of the fit above that of independent noise alone.
 _INFLATION = 1.5
 # Share of wrong values among those of a vector that is right.
 _WRONG_VALUES = 0.01

@@ -43,8 +43,8 @@ _MAX_START_ITER = 200
 _NOISE_FLOOR = 1e-6
 # A share of exactly 0 or 1 could never be left again.
 _SHARE_FLOOR = 1e-8
-# Values of the whole vector that a block's own mean and variance are mixed with: small blocks
-# know little of them.
+# Weight of the whole vector, in values, in the mean and variance of a block: few values estimate
+# them badly.
 _PRIOR_SIZE = 3.0
 
 

@@ -1,4 +1,4 @@
-"""One door to all recoverers, and the result they share."""
+"""`recover_vectors`, which calls all recoverers, and the result that they share."""
 
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -15,6 +15,7 @@ from unpermute._validation import (
     check_vectors,
     validate_params,
 )
+from unpermute._words import counted
 from unpermute.numerics.certificate import certify
 from unpermute.numerics.permutations import match_values
 from unpermute.numerics.units import in_unit, unit_of
@@ -89,6 +90,11 @@ class RecoveryResult:
     converged: np.ndarray
     info: dict[str, Any] = field(default_factory=dict)
 
+    def __repr__(self):
+        n_vectors, n_features = self.fitted.shape
+        vectors = f"{counted(n_vectors, 'vector')} of {n_features:,} entries"
+        return f"RecoveryResult: {vectors}, {np.sum(self.converged):,} converged"
+
 
 @validate_params(
     {
@@ -150,8 +156,8 @@ def recover_vectors(
         given.
     max_starts : int, default=None
         Budget of starts per vector ("search", "aiem") or of boxes ("branch-and-bound"). "search"
-        tries the most promising vectors first, expects of the next what it saw in those it found,
-        and spares the rest when it certifies fewer than one in twenty.
+        tries the most promising vectors first, learns from those it found what share of entries to
+        expect moved, and stops when it certifies fewer than one vector in twenty.
     random_state : int, RandomState instance or None, default=None
         Seeds the starts; those of a vector do not depend on its position.
     n_jobs : int, default=None

@@ -33,19 +33,19 @@ _MAX_STARTS, _FIRST_STARTS, _FEW_STARTS = 30000, 2000, 120
 # Evidence from which a solution down at a known noise is left as it is, certain or not: where the
 # noise allows no certainty, all vectors would cost the whole budget.
 _LIKELY = 5.0
-# Below so many starts random restarts do not pay off: they take long on long vectors and settle
-# hardly any of them.
+# Budgets below this number of starts are not spent: random restarts take long on long vectors and
+# settle hardly any of them.
 _MIN_STARTS = 200
 # Vectors of the first wave; every other has twice as many as the one before. One that certifies a
 # smaller share of its vectors is the last.
 _FIRST_WAVE, _WORTH_IT = 16, 0.05
-# Subspaces that get the full budget; vectors that are left get so many times more in the end, if
-# they are fewer than those that it settled.
+# Number of subspaces that get the full budget; and factor of the budget for the remaining vectors,
+# if they are fewer than those that were settled.
 _FINALISTS, _LAST_FACTOR = 3, 4
 # Vectors that tell what is typical, and shares of moved entries that differ so little that they are
 # searched alike.
 _ENOUGH, _ALIKE = 4, 0.15
-# An entry that is further from its place than so many times the rms residual has moved.
+# An entry has moved if it differs from its fitted value by more than this many rms residuals.
 _MOVED = 4.0
 # Subspaces, by the distance of the vector as it stands, in which easy vectors are looked for.
 _NEAREST = 2
@@ -172,7 +172,7 @@ def recover_everywhere(
 
 
 def starts_for(n_features, max_starts):
-    """Budget of starts for vectors of so many entries, given that of vectors with up to 100.
+    """Budget of starts for vectors of a given length, from that of vectors with up to 100 entries.
 
     Longer vectors cost more per start and need fewer, very long ones none: if the robust start
     does not find them, hardly anything does.
@@ -263,11 +263,11 @@ class _Search:
     def _in_waves(self, subspaces, budget, *, told="shuffled_ratio", again=True):
         """Search the most promising vectors first, and the others while that is worth it.
 
-        Hopeless vectors, say of a rank too high for their moves, come in company: without this
-        each of them would cost the whole budget. The usual share of moved entries in vectors found
-        before is `told` to the next as known ("shuffled_ratio"), as likely ("expected_ratio"), or
-        not at all; a few that it did not help are searched `again` without it. Returns whether all
-        had their turn.
+        Hopeless vectors, say of a rank too high for their moves, seldom come alone: without this
+        rule each of them would cost the whole budget. The usual share of moved entries in vectors
+        found before is `told` to the next as known ("shuffled_ratio"), as likely
+        ("expected_ratio"), or not at all; a few that it did not help are searched `again` without
+        it. Returns whether all had their turn.
         """
         rows = np.flatnonzero(~(self.found.certain | self.done))
         rows = rows[np.argsort(-self.found.evidence[rows].max(axis=1), kind="stable")]

@@ -31,7 +31,7 @@ def call_to_repeat(settings: Mapping[str, Any]) -> str:
     """Return the command line, or the call in Python, that gives this result again."""
     if settings.get("command"):
         return shorten(settings["command"], _LONGEST_CALL)
-    # What cannot be written in a line is named like its option.
+    # Values that do not fit in a line are named like their option.
     options = [
         f"{name}={name if value == 'given' and name in ('reference', 'model') else repr(value)}"
         for name, value in settings.items()

@@ -12,7 +12,7 @@ __all__ = ["HeatMap", "busiest_columns", "count_moved", "draw_heat_map"]
 
 _MOST_ACROSS, _MOST_DOWN = 100, 40
 _LEVELS = 5
-# Times the average, from which on a column is worth mentioning.
+# A column with this many times the average number of moved cells is named.
 _BUSY = 1.25
 _LABELS, _TILES, _BARS = 190.0, 600.0, 110.0
 _ROW, _TOP, _BOTTOM = 15.0, 46.0, 50.0

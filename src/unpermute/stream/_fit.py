@@ -32,10 +32,10 @@ def fit(
 
     1. A uniform sample of at most `max_vectors` vectors is drawn in one pass, and the model is
        fitted to it.
-    2. In a second pass, so many vectors again that about `max_vectors` of them lie near no
-       subspace are looked at. Those that the model cannot recover either may be of a subspace
-       with few vectors in the sample: they are added to it, up to a fifth of its size, and the
-       model is fitted anew. That fit is kept if it leaves fewer vectors unexplained.
+    2. In a second pass, further vectors are read until about `max_vectors` were seen that lie near
+       no subspace. Those that the model cannot recover either may belong to a subspace with few
+       vectors in the sample: they are added to it, up to a fifth of its size, and the model is
+       fitted anew. That fit is kept if it leaves fewer vectors unexplained.
 
     The second pass is left out if the sample is everything, for other models than PMSDR, and if
     `contamination` is given, because it then says how many vectors are to be unexplained. The
@@ -59,7 +59,7 @@ def fit(
     Returns
     -------
     model : estimator
-        The same model. What it knows of single vectors (``labels_``, ...) is about the sample.
+        The same model. Attributes with one entry per vector (``labels_``, ...) refer to the sample.
 
     Examples
     --------

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from unpermute._words import counted
 from unpermute.stream._open import import_optional
 
 __all__ = ["Output", "Part", "open_output", "prepare_output", "read_results", "written_at_once"]
@@ -60,6 +61,9 @@ class Part:
     status: np.ndarray | None = None
     confidence: np.ndarray | None = None
     permutations: np.ndarray | None = None
+
+    def __repr__(self):
+        return f"Part: {counted(len(self.X), 'vector')} from number {self.start:,} on"
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class Source(ABC):
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """Return what tells this source from another one, or from its own later state."""
+        """Return a fingerprint of the source, which changes when its content does."""
 
 
 class ArraySource(Source):

@@ -24,8 +24,8 @@ def transform(model, source, output, *, block_size=10_000, columns=None, overwri
     Parameters
     ----------
     model : estimator
-        A fitted :class:`unpermute.PMSDR`, or anything fitted with ``transform``; then the
-        repaired vectors alone are written.
+        A fitted :class:`unpermute.PMSDR`, or another fitted estimator with ``transform``, of which
+        only the repaired vectors are written.
     source : str, path, ndarray, memmap, zarr.Array or pyarrow.dataset.Dataset
         The vectors; see :func:`read_blocks`.
     output : str or path

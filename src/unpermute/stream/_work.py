@@ -1,4 +1,4 @@
-"""What is done to a block of vectors, wherever it is done: pure functions of block and position.
+"""Tasks on a block of vectors, run locally or on a cluster: pure functions of block and position.
 
 Every task is a small object that can be pickled, called with a block and the number of its first
 vector. Local runs and clusters call the same tasks on the same blocks, so that their answers agree.
@@ -27,7 +27,7 @@ __all__ = [
     "without_training_data",
 ]
 
-# What PMSDR knows of the vectors that it was fitted on; of no use to others, and large.
+# Attributes of PMSDR about its training vectors: large, and of no use for other vectors.
 _OF_TRAINING = (
     *("labels_", "outlier_mask_", "permutations_"),
     *("confidence_", "entry_confidence_", "status_"),
@@ -84,7 +84,8 @@ def examine(model, X, start=0):
     found = _examine(model, X, start)
     if not isinstance(model, PMSDR):
         return Part(start, np.asarray(found))
-    # Half a row of the repaired vectors and less, instead of as much again.
+    # The smallest type that holds the places: with 64 bits they would take as much memory as the
+    # vectors.
     places = found.permutations.astype(np.min_scalar_type(-X.shape[1]))
     return Part(start, found.X, found.labels, found.status, found.confidence, places)
 
@@ -122,8 +123,8 @@ def without_training_data(model, *, n_jobs=None):
 
 
 def fingerprint(model):
-    """Return what tells a fitted model from another one, apart from how fast it works."""
-    # As it is once it was sent elsewhere and came back: sharing between parts would tell otherwise.
+    """Return a fingerprint of a fitted model, without options that only change its speed."""
+    # Pickled and loaded first: whether parts share memory must not change the fingerprint.
     state = pickle.loads(pickle.dumps(vars(without_training_data(model))))
     speed = ("n_jobs", "verbose", "random_state")
     known = {key: value for key, value in state.items() if key not in speed}

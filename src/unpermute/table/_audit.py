@@ -37,8 +37,8 @@ _MEASURES = (
     "rows re-linked", "confident links right", "cells within tolerance", "rows with ties",
     "rows re-linked, dependence known",
 )  # fmt: skip
-# Trials of the control, which only shows that there is nothing to find, and share of the rows from
-# which on hardly any is in place.
+# Number of trials of the control, which only shows what is found by chance; and shuffled share from
+# which on too few rows are in place to learn from.
 _CONTROLS, _WEAK_ATTACKER = 5, 0.9
 
 
@@ -380,12 +380,15 @@ def _advice(lines, columns, options):
         ]
     if low <= max(2 * baseline, 0.01):
         return [
-            "Whether the other columns tell more than guessing cannot be said from so few trials:"
-            " run more of them (n_trials, --trials)."
+            "So few trials cannot show whether an attack does better than guessing: run more of"
+            " them (n_trials, --trials)."
         ]
     advice = []
     if options["together"] and len(columns) > 1:
-        advice.append("Shuffle every column by itself: together they are linked by all of them.")
+        advice.append(
+            "Shuffle every column by itself: columns that move together are linked by all of their"
+            " values at once."
+        )
     advice.append(
         "Shuffle all rows: those that stay in place teach the attacker how the columns depend"
         " on each other."
@@ -397,14 +400,14 @@ def _advice_for_all_rows(line):
     """Advice where the attacker has no rows in place to learn from."""
     _, value, low, _, baseline, _ = line
     weak = (
-        "This attacker learns from rows in place, and there are hardly any: that he finds little is"
-        " no all-clear."
+        "This attacker learns from rows in place, and there are hardly any. That he finds little"
+        " does not mean that the release is safe."
     )
     if np.isnan(value):
         return [weak]
     strong = (
-        f" One who knows from elsewhere how the columns depend on each other re-links {value:.1%}"
-        f" (guessing: {baseline:.1%})."
+        " An attacker who knows from elsewhere how the columns depend on each other re-links"
+        f" {value:.1%} (guessing: {baseline:.1%})."
     )
     told = low > max(2 * baseline, 0.01)
     return [weak + strong, *([_COARSEN] if told else [])]

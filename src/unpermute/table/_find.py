@@ -58,7 +58,7 @@ class Finding:
     model : object or None
         What was learned about records.
     questions : list of dict
-        Exchanges of two columns in many rows, of which it cannot be told which side is right.
+        Exchanges of two columns in many rows for which the table does not tell which side is right.
     """
 
     names: list[str]
@@ -104,9 +104,9 @@ def find_in_records(frame, options, columns, exclude):
     notes = [f"Infinite values counted as missing: {n_infinite:,}."] if n_infinite else []
     if repairs.undecided:
         notes.append(
-            f"{repairs.undecided:.0%} of the records would move: it cannot be told whether these or"
-            " the others are right, so none was changed. A table that is known to be clean"
-            " (reference) tells."
+            f"{repairs.undecided:.0%} of the records would move. The table does not tell whether"
+            " these or the others are right, so none was changed. Give a table that is known to be"
+            " clean (reference)."
         )
     evidence = _evidence(frame, names, cells, repairs)
     repairs, moved = _over_all_columns(frame, names, repairs, options)
@@ -146,7 +146,7 @@ def _left_out(frame, wanted, options):
 
 
 def _clipped(score):
-    # What can never be in a column has odds of a million; nobody reads that far.
+    # Odds in words end at a million: values that never occur in a column exceed any number.
     return np.clip(score, -_HIGHEST, _HIGHEST)
 
 

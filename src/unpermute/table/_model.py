@@ -141,7 +141,7 @@ class TableModel:
 
 @contextmanager
 def _one_sentence():
-    """Turn what a forged model may raise, whose parts each look sound, into a sentence."""
+    """Turn errors of a forged model, whose parts look sound one by one, into one sentence."""
     try:
         yield
     except (IndexError, KeyError, TypeError, ArithmeticError, NumbaError) as error:

@@ -59,7 +59,7 @@ def write_model(names: list[str], known: KnownRecords, kinds: dict[str, str]) ->
 
 
 def digest(parts: dict[str, bytes]) -> str:
-    """Return what tells whether a part of a model was changed."""
+    """Return a checksum of the parts of a model."""
     found = hashlib.sha256()
     for name in sorted(set(parts) - {_DIGEST}):
         found.update(hashlib.sha256(name.encode() + b"\0" + parts[name]).digest())
@@ -88,7 +88,7 @@ def read_model(raw: bytes, name: str) -> tuple[list[str], KnownRecords, dict[str
 
 
 class _UnfitError(Exception):
-    """What is wrong with a file that can be read."""
+    """Why a file that can be read is not a usable model."""
 
 
 def _read(raw):
@@ -100,7 +100,7 @@ def _read(raw):
             raise _UnfitError("it was changed after it had been written")
         content = json.loads(parts[_TREE])
         if content["format"] != _FORMAT:
-            raise _UnfitError("it is something else")
+            raise _UnfitError("it is a zip file of another kind")
         if content["version"] != _VERSION:
             raise _UnfitError(f"it is of version {content['version']}, but {_VERSION} is read here")
         known = _decoded(content["model"], parts)

@@ -181,7 +181,7 @@ def _read_texts(series, values, decimals, foreign):
     numbers = series if number.all() else series[rows.tolist()]
     stripped = numbers.str.strip_chars()
     values[rows] = stripped.cast(nw.Float64).to_numpy()
-    # What is left of a number without everything up to its point.
+    # The decimals: a number without everything up to its point.
     fraction = stripped.str.replace_all(r"^[^.]*\.?", "").str.len_chars().to_numpy()
     plain = stripped.str.contains(_PLAIN).to_numpy().astype(bool)
     decimals[rows] = np.where(plain, np.minimum(fraction, 100), -1)

@@ -19,7 +19,7 @@ def listed_names(names, option):
 
 
 def check_options(options, frame):
-    """Refuse options that cannot be meant, each in one sentence."""
+    """Refuse invalid options, each in one sentence."""
     if options["vectors"] not in ("rows", "columns"):
         raise ValueError(f"vectors={options['vectors']!r} must be 'rows' or 'columns'.")
     by_row = options["vectors"] == "rows"

@@ -68,8 +68,8 @@ def _sentence(question):
         else f"between row {first:,} and row {last:,} ({share:.0%} of the table)"
     )
     return (
-        f"{a} and {b} seem to be exchanged {where} compared with the other rows. It cannot be told"
-        " which of the two is right, so nothing was changed there."
+        f"{a} and {b} seem to be exchanged {where} compared with the other rows. The table"
+        " does not tell which of the two is right, so nothing was changed there."
     )
 
 

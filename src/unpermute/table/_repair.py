@@ -35,24 +35,24 @@ def scan(
     id : str, default=None
         Column that names the records. None: pandas' index, or the number of the row.
     columns, exclude : list of str, default=None
-        Columns to use, or not to use.
+        Columns to use (None: all), and columns to leave out.
     kinds : dict of str to str, default=None
         What columns hold, where that is not recognised: "number", "date", "category", "text",
         "identifier", or "ignore" to leave a column out.
     blocks : str, default=None
-        Column within whose values rows moved (``vectors="columns"``).
+        Rows moved only between rows that are equal in this column (``vectors="columns"``).
     groups : str or list of lists of str, default=None
         What shares one permutation. Records: the column that names their source, batch or file.
         Columns: lists of columns that were shuffled together, or "auto" to find them.
     reference : data frame, default=None
         Clean table with the same columns to learn from (``vectors="rows"``).
     n_subspaces, rank : int, default=None
-        What is known about the structure; None: estimated.
+        Number of subspaces (``vectors="columns"``) and of latent factors. None: estimated.
     min_confidence : float, default=0.95
-        Least confidence with which a record or column is changed: the probability that all of the
-        proposed repair is right. Less certain repairs are proposed, but not made.
+        Minimum probability that all of the proposed repair of a record or column is right. Less
+        certain repairs are proposed, but not made.
     max_moves : int, default=None
-        Most cells to move in one record or column.
+        Maximum number of cells to move in one record or column. None: no limit.
     random_state : int, default=0
         Seed; the same seed gives the same answer.
     n_jobs : int, default=None
@@ -106,24 +106,24 @@ def repair(
     id : str, default=None
         Column that names the records. None: pandas' index, or the number of the row.
     columns, exclude : list of str, default=None
-        Columns to use, or not to use.
+        Columns to use (None: all), and columns to leave out.
     kinds : dict of str to str, default=None
         What columns hold, where that is not recognised: "number", "date", "category", "text",
         "identifier", or "ignore" to leave a column out.
     blocks : str, default=None
-        Column within whose values rows moved (``vectors="columns"``).
+        Rows moved only between rows that are equal in this column (``vectors="columns"``).
     groups : str or list of lists of str, default=None
         What shares one permutation. Records: the column that names their source, batch or file.
         Columns: lists of columns that were shuffled together, or "auto" to find them.
     reference : data frame, default=None
         Clean table with the same columns to learn from (``vectors="rows"``).
     n_subspaces, rank : int, default=None
-        What is known about the structure; None: estimated.
+        Number of subspaces (``vectors="columns"``) and of latent factors. None: estimated.
     min_confidence : float, default=0.95
-        Least confidence with which a record or column is changed: the probability that all of the
-        proposed repair is right. Less certain repairs are proposed, but not made.
+        Minimum probability that all of the proposed repair of a record or column is right. Less
+        certain repairs are proposed, but not made.
     max_moves : int, default=None
-        Most cells to move in one record or column.
+        Maximum number of cells to move in one record or column. None: no limit.
     random_state : int, default=0
         Seed; the same seed gives the same answer.
     n_jobs : int, default=None
@@ -175,7 +175,7 @@ def learn(
     frame : pandas, polars or pyarrow data frame
         The table; a few damaged records do no harm.
     columns, exclude : list of str, default=None
-        Columns to use, or not to use.
+        Columns to use (None: all), and columns to leave out.
     kinds : dict of str to str, default=None
         What columns hold, where that is not recognised: "number", "date", "category", "text",
         "identifier", or "ignore" to leave a column out.

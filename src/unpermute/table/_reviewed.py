@@ -81,7 +81,7 @@ def reviewed(result, changes, *, sentence):
 
 
 class _Reviewed:
-    """What `vectors_frame` lists, by record."""
+    """The arrays that `vectors_frame` lists, with one entry per record."""
 
     def __init__(self, result: TableResult, changes, n: int):
         vectors = nw.from_native(result.vectors, eager_only=True)

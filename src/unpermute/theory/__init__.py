@@ -1,4 +1,4 @@
-"""What can be hoped for: how likely recovery is, and the paper's Theorem 1 with exact variances.
+"""How likely a recovery is, and the paper's Theorem 1 with exact variances.
 
 docs/errata.md compares every statement of the theorem with simulation.
 """

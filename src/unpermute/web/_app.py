@@ -94,7 +94,7 @@ class Pages:
         }  # fmt: skip
 
     async def start(self, request: Request) -> Response:
-        """Go where the work is."""
+        """Redirect to the page where the review stands."""
         return RedirectResponse(self._bench.where, 303)
 
     async def open(self, request: Request) -> Response:

@@ -29,7 +29,7 @@ _KNOWN_SHARE, _KNOWN_SECONDS = 0.05, 1.5
 
 
 class CancelledError(Exception):
-    """Somebody does not want to wait."""
+    """Raised inside a job that was cancelled."""
 
 
 class Job:

@@ -38,7 +38,7 @@ def serve(
     folder : str, default="."
         Where tables go that are dropped on the page.
     port : int, default=0
-        Where to listen; 0: wherever there is room.
+        Port to listen on; 0: any free one.
     browser : bool, default=True
         Whether to open the address.
     n_jobs : int, default=None

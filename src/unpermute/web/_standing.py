@@ -70,7 +70,7 @@ class Standing:
         return True
 
     def _fold(self):
-        """Begin anew: it does not matter in which order decisions are undone."""
+        """Apply all entries again, so that the order of undoing does not matter."""
         self.answer[:], self.order[:], self.entry[:] = OPEN, STAYS, 0
         self.notes.clear()
         for entry in self._entries:
