@@ -134,7 +134,8 @@ def _hold_out(X, folds, rank):
     n, n_features = X.shape
     kept = (folds != np.arange(folds.max() + 1)[:, None]).astype(float)[..., None]
     means = (kept * X).sum(axis=1, keepdims=True) / kept.sum(axis=1, keepdims=True)
-    views, scores, total = [], np.zeros(rank), 0.0
+    views: list[View] = []
+    scores, total = np.zeros(rank), 0.0
     # All folds at once: held-out vectors are rows of zeros, which change no direction.
     size = max(_FOLDS_AT_ONCE // (n * n_features), 1)
     for start in range(0, len(kept), size):
