@@ -161,6 +161,17 @@ def test_a_folder_that_cannot_be_written_does_no_harm(table, monkeypatch):
     bench.close()
 
 
+def test_what_a_file_cannot_hold_is_not_kept(table):
+    bench = reopened(table)
+    review, found = bench.review, bench.review.scan()
+    found.result.moves.evidence[0] = "\udc80"
+    path = scan_path(str(table))
+    path.unlink()
+    _scan.keep_scan(path, found, review.source, review.journal.sha256, review.options)
+    assert not path.exists()
+    bench.close()
+
+
 def test_a_table_in_which_nothing_is_found_is_kept_too(tmp_path):
     path = tmp_path / "whole.csv"
     path.write_bytes(as_csv(patients(200, n_damaged=0)[0]))

@@ -4,9 +4,8 @@ import asyncio
 import hashlib
 import json
 import os
-import shlex
 from importlib.resources import files
-from urllib.parse import parse_qsl, quote
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
@@ -16,12 +15,13 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 from unpermute._words import counted
-from unpermute.files import TableError, split_suffix
+from unpermute.files import TableError
 from unpermute.records import KINDS
 from unpermute.report import share_text, style_sheet, sure_text
 from unpermute.web import _questions as questions
+from unpermute.web._forms import column_command, read_form, read_number, read_options, read_order
 from unpermute.web._guard import Guard
-from unpermute.web._orders import EDITS, STAYS
+from unpermute.web._orders import STAYS
 from unpermute.web._records import SORTS, Filter
 from unpermute.web._results import RESULTS, read_answers, take_answers
 from unpermute.web._views import detail, history, list_page, some_lines
@@ -110,7 +110,7 @@ class Pages:
         """Show what the columns hold; take corrections, and begin the scan."""
         review = self._bench.opened()
         if request.method == "POST":
-            review.choose(_options(await _form(request), review))
+            review.choose(read_options(await read_form(request), review))
             self._bench.scan()
             return RedirectResponse("/progress", 303)
         head = review.frame.head(3)
@@ -157,20 +157,20 @@ class Pages:
         review, message = self._scanned(), ""
         asked = await run_in_threadpool(self._bench.questions)
         if request.method == "POST":
-            form = await _form(request)
+            form = await read_form(request)
             if "undo" in form:
-                review.undo(_number(form["undo"]))
+                review.undo(read_number(form["undo"]))
                 message = "The answer was taken back."
             else:
-                k = _number(form.get("question", ""))
+                k = read_number(form.get("question", ""))
                 if not 0 <= k < len(asked):
                     raise TableError("There is no such question.")
-                questions.answer(review, asked[k], _number(form.get("reading", "")))
+                questions.answer(review, asked[k], read_number(form.get("reading", "")))
                 message = "Answered."
         in_force = questions.answers_in_force(review)
         return self._page(
             "questions.html.j2", message, asked=asked, in_force=in_force,
-            shuffled=review.shuffled_columns, command=_column_command(review),
+            shuffled=review.shuffled_columns, command=column_command(review),
         )  # fmt: skip
 
     async def records(self, request: Request) -> Response:
@@ -178,12 +178,12 @@ class Pages:
         review, wanted = self._scanned(), Filter.read(request.query_params)
         message = ""
         if request.method == "POST":
-            form = await _form(request)
+            form = await read_form(request)
             if "all" in form:
-                n = review.decide_all(wanted, form.get("answer", ""), _number(form["all"]))
+                n = review.decide_all(wanted, form.get("answer", ""), read_number(form["all"]))
                 message = f"{counted(n, 'record')} {_SAID[form['answer']]}."
             else:
-                message = self._decided(review, _number(form.get("row", "")), form)
+                message = self._decided(review, read_number(form.get("row", "")), form)
         page = list_page(review, wanted)
         records = review.records
         used = sorted({column for order in records.orders.known for column, _ in order})
@@ -199,7 +199,7 @@ class Pages:
         if review.records.place(row) is None:
             raise TableError("This record is not on the list of suspicious ones.")
         if request.method == "POST":
-            message = self._decided(review, row, await _form(request))
+            message = self._decided(review, row, await read_form(request))
         whole, profiles = "whole" in request.query_params, self._bench.profiles()
         shown = await run_in_threadpool(detail, review, row, wanted, profiles, whole=whole)
         return self._page("record.html.j2", message, record=shown, wanted=wanted, whole=whole)
@@ -229,11 +229,11 @@ class Pages:
         """Show every decision; undo one, or put it into force again."""
         review, message = self._scanned(), ""
         if request.method == "POST":
-            form = await _form(request)
-            entry = _number(form.get("entry", ""))
+            form = await read_form(request)
+            entry = read_number(form.get("entry", ""))
             (review.redo if form.get("do") == "redo" else review.undo)(entry)
             message = "Done again." if form.get("do") == "redo" else "Undone."
-        page = _number(request.query_params.get("page", "1"))
+        page = read_number(request.query_params.get("page", "1"))
         entries, n_pages = history(review, max(1, page))
         return self._page("history.html.j2", message, entries=entries, page=page, n_pages=n_pages,
                           journal=review.journal.path.name)  # fmt: skip
@@ -297,8 +297,8 @@ class Pages:
         if answer == "note":
             review.note(row, form.get("note", ""))
             return f"{line}: note kept."
-        order = _order(review, form["order"]) if form.get("order") else None
-        seen = _number(form["seen"]) if form.get("seen") else None
+        order = read_order(review, form["order"]) if form.get("order") else None
+        seen = read_number(form["seen"]) if form.get("seen") else None
         review.decide([row], answer, order=order, seen=seen)
         return f"{line}: {_SAID[answer]}."
 
@@ -348,65 +348,6 @@ def _asset(name):
     return style_sheet().encode() + content if name == "workbench.css" else content
 
 
-def _column_command(review):
-    """The command that puts rows of shuffled columns back."""
-    table, options = os.path.basename(review.path), review.options
-    stem, *suffixes = split_suffix(table)
-    words = ["unpermute", "repair", table, "--vectors", "columns"]
-    words += ["--id", options["id"]] if options["id"] else []
-    for name, kind in options["kinds"].items():
-        words += ["--exclude", name] if kind == "ignore" else []
-    least = str(options["min_confidence"])
-    words += ["--min-confidence", least, "-o", f"{stem}.repaired{''.join(suffixes)}"]
-    return shlex.join(words)
-
-
 def _n_ragged(review):
     """Number of lines with another number of fields than the header."""
     return review.source.n_rows - len(review.source.frame_rows)
-
-
-async def _form(request):
-    """Return the fields of a form; the last one counts if a name occurs twice."""
-    body = (await request.body()).decode("utf-8", "replace")
-    return dict(parse_qsl(body, keep_blank_values=True))
-
-
-def _number(text):
-    if not (text.isascii() and text.isdecimal() and len(text) < 12):
-        raise TableError(f"{text[:40]!r} is no number.")
-    return int(text)
-
-
-def _order(review, text):
-    """Return the number of an edited order: columns by place, and where their values come from."""
-    n = len(review.source.columns)
-    try:
-        pairs = {int(a): int(b) for a, b in json.loads(text).items()}
-    except (ValueError, AttributeError, TypeError):
-        raise TableError("The edited order cannot be read.") from None
-    is_edit = len(pairs) == 1 and set(pairs.values()) <= set(EDITS.values())
-    closed = is_edit or sorted(pairs) == sorted(pairs.values())
-    if not closed or not all(0 <= each < n for each in pairs):
-        raise TableError("Values would be lost or doubled: every value needs one place.")
-    return review.orders.number(pairs.items())
-
-
-def _options(form, review):
-    """Return the options of a scan that a form holds."""
-    kinds = {}
-    for k, name in enumerate(review.source.columns):
-        kind = form.get(f"kind-{k}", "")
-        if kind:
-            kinds[name] = kind
-    try:
-        least = float(form.get("min_confidence", "0.95"))
-    except ValueError:
-        raise TableError("The confidence must be a number.") from None
-    return {
-        "id": form.get("id") or None,
-        "groups": form.get("groups") or None,
-        "kinds": kinds,
-        "min_confidence": least,
-        "shuffled_columns": "shuffled_columns" in form,
-    }

@@ -20,7 +20,7 @@ import polars as pl
 
 from unpermute import __version__
 from unpermute._progress import report
-from unpermute.files import Changes, LineEdit, OutputFiles, SourceTable, TableError
+from unpermute.files import Changes, LineEdit, OutputFiles, SourceTable
 from unpermute.table import RaggedProposal, TableResult, judge_ragged, scan
 from unpermute.web._job import PARTS
 
@@ -33,8 +33,9 @@ _CELLS = {
 }  # fmt: skip
 # Cells of a shuffled column that are shown.
 _EXAMPLES = 5
-# What a file may fail with that is no zip of JSON and Parquet, or of other ones.
-_UNREADABLE = (
+# What reading and writing may fail with: a file that is no zip of JSON and Parquet, or of others, a
+# full disk, or a text that no file can hold.
+_FAILURES = (
     OSError, ValueError, KeyError, TypeError, IndexError, EOFError, RuntimeError, zlib.error,
     zipfile.BadZipFile, pl.exceptions.PolarsError,
 )  # fmt: skip
@@ -120,6 +121,14 @@ def scan_path(table: str) -> Path:
 
 def keep_scan(path: Path, found: Scan, source: SourceTable, sha256: str, options: dict) -> None:
     """Write a scan; what cannot be written is not kept, and will be repeated."""
+    with contextlib.suppress(*_FAILURES), OutputFiles(force=True) as files:
+        files.plan(str(path))
+        files.write(str(path), [_packed(found, _key(source, sha256, options))])
+        files.commit()
+
+
+def _packed(found, key):
+    """Return a scan as the content of a file."""
     moves, result = found.result.moves, found.result
     cells = pl.DataFrame({name: getattr(moves, name).tolist() for name in _CELLS}, _CELLS)
     lines = [
@@ -127,17 +136,14 @@ def keep_scan(path: Path, found: Scan, source: SourceTable, sha256: str, options
          each.accepted]
         for each in found.lines
     ]  # fmt: skip
-    told = {"key": _key(source, sha256, options), "names": moves.names, "lines": lines,
-            "summary": result.summary, "columns": found.columns}  # fmt: skip
+    told = {"key": key, "names": moves.names, "lines": lines, "summary": result.summary,
+            "columns": found.columns}  # fmt: skip
     sink = io.BytesIO()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("scan.json", json.dumps(told, default=_plain))
         file.writestr("cells.parquet", _parquet(cells))
         file.writestr("scores.parquet", _parquet(result.vectors.select("row", "score")))
-    with contextlib.suppress(OSError, TableError), OutputFiles(force=True) as files:
-        files.plan(str(path))
-        files.write(str(path), [sink.getvalue()])
-        files.commit()
+    return sink.getvalue()
 
 
 def kept_scan(path: Path, source: SourceTable, sha256: str, options: dict) -> Scan | None:
@@ -152,7 +158,7 @@ def kept_scan(path: Path, source: SourceTable, sha256: str, options: dict) -> Sc
                 for name in ("cells", "scores")
             )
         return _restored(told, cells, scores, source)
-    except _UNREADABLE:
+    except _FAILURES:
         return None
 
 

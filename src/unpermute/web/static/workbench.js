@@ -373,23 +373,43 @@ function listen() {
   addEventListener("pagehide", () => news.close());
 }
 
-// A decision changes one or two lines of a list: the others stay the elements that they are, which
-// htmx need not look at again. A whole new page takes several times as long.
+// A decision changes one or two lines of a list: everything else stays the element that it is, which
+// neither htmx nor the browser need look at again. A whole new page takes several times as long.
 
 function patch(event) {
-  if (page().dataset.page !== "records") return;
+  const old = page();
   const view = new DOMParser().parseFromString(event.detail.serverResponse, "text/html").getElementById("view");
-  if (view?.dataset.page !== "records") return;
+  if (old.dataset.page !== "records" || view?.dataset.page !== "records") return;
+  const parts = (root) => [root.querySelector(".bar"), ...root.querySelector("main").children];
+  const [now, then] = [parts(old), parts(view)];
+  const alike = (each, k) => each.tagName === then[k].tagName && each.classList[0] === then[k].classList[0];
+  if (now.length !== then.length || !now.every(alike)) return;
   event.detail.shouldSwap = false;
   select(null);
-  const known = new Map(lines().map((each) => [each.dataset.row, each]));
-  for (const fresh of all("tr[data-row]", view)) {
-    const old = known.get(fresh.dataset.row);
-    if (old?.outerHTML === fresh.outerHTML) fresh.replaceWith(old);
-  }
-  page().replaceWith(document.adoptNode(view));
-  htmx.process(page());
+  now.forEach((each, k) => (each.matches(".list-box") ? patchLines(each, then[k]) : renew(each, then[k])));
+  Object.assign(old.dataset, view.dataset);
   settle();
+}
+
+function patchLines(box, fresh) {
+  const body = box.querySelector("tbody");
+  const known = new Map(lines().map((each) => [each.dataset.row, each]));
+  const next = all("tbody tr", fresh).map((each) => renew(known.get(each.dataset.row) ?? each, each));
+  all("tr", body).filter((each) => !next.includes(each)).forEach((each) => each.remove());
+  next.forEach((each, k) => {
+    if (body.children[k] === each) return;
+    body.insertBefore(each, body.children[k] ?? null);
+    htmx.process(each);
+  });
+}
+
+// Put a new element in the place of an old one that looks otherwise, and return the one that is there.
+
+function renew(old, fresh) {
+  if (old.outerHTML === fresh.outerHTML) return old;
+  old.replaceWith(fresh);
+  htmx.process(fresh);
+  return fresh;
 }
 
 // After every change of the page.
