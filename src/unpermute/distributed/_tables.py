@@ -80,7 +80,23 @@ def scan_table(
 
     Parameters
     ----------
-    source, client, n_workers, changes, model, sample_size, block_size, style, force
+    source : str, path, list of these, or dask DataFrame
+        As for :func:`repair_table`.
+    client : dask.distributed.Client or str, default=None
+        As for :func:`repair_table`.
+    n_workers : int, default=None
+        As for :func:`repair_table`.
+    changes : str or path, default=None
+        As for :func:`repair_table`.
+    model : TableModel, default=None
+        As for :func:`repair_table`.
+    sample_size : int, default=10_000
+        As for :func:`repair_table`.
+    block_size : int, default=50_000
+        As for :func:`repair_table`.
+    style : CsvStyle, default=None
+        As for :func:`repair_table`.
+    force : bool, default=False
         As for :func:`repair_table`.
     **options : dict
         As for :func:`repair_table`.

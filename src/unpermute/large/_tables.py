@@ -88,7 +88,17 @@ def scan_table(
         As for :func:`repair_table`.
     changes : str or path, default=None
         Parquet file for the list of proposed changes. With it an interrupted scan can be resumed.
-    model, sample_size, block_size, style, n_jobs, force
+    model : TableModel, default=None
+        As for :func:`repair_table`.
+    sample_size : int, default=10_000
+        As for :func:`repair_table`.
+    block_size : int, default=50_000
+        As for :func:`repair_table`.
+    style : CsvStyle, default=None
+        As for :func:`repair_table`.
+    n_jobs : int, default=None
+        As for :func:`repair_table`.
+    force : bool, default=False
         As for :func:`repair_table`.
     **options : dict
         As for :func:`repair_table`.
