@@ -184,7 +184,8 @@ def _read_texts(series, values, decimals, foreign):
     # The decimals: a number without everything up to its point.
     fraction = stripped.str.replace_all(r"^[^.]*\.?", "").str.len_chars().to_numpy()
     plain = stripped.str.contains(_PLAIN).to_numpy().astype(bool)
-    decimals[rows] = np.where(plain, np.minimum(fraction, 100), -1)
+    # Unsigned numbers, as polars counts in, have no -1.
+    decimals[rows] = np.where(plain, np.minimum(fraction.astype(np.int64), 100), -1)
     return True
 
 
