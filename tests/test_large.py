@@ -341,8 +341,8 @@ def test_places_that_hold_no_table_are_refused(tmp_path):
     }.items():
         with pytest.raises(TableError, match=sentence):
             large.repair_table(source, path)
-    with pytest.raises(TableError, match="no column 'nam'"):
-        large.scan_table(source, id="nam")
+    with pytest.raises(TableError, match="no column 'nom'"):
+        large.scan_table(source, id="nom")
     with pytest.raises(TableError, match="exchange takes the whole table"):
         large.scan_table(source, exchange=[("a", "b", 1)])
     with pytest.raises(ValueError, match="sample_size=3 must be a whole number, at least 20"):

@@ -63,9 +63,13 @@ def run_large(
         sample_size=scale.sample_size or 10_000, block_size=scale.block_size or 50_000, force=force,
         n_jobs=scale.workers or learning.jobs,
     )  # fmt: skip
-    with draw_progress(time_left=True):
-        files = open_files(table, style, None if reading.format is None else reading.format.value)
-        result = _process(files, job, scale, learning.jobs)
+    format = None if reading.format is None else reading.format.value
+    try:
+        with draw_progress(time_left=True):
+            files = open_files(table, style, format)
+            result = _process(files, job, scale, learning.jobs)
+    except ImportError as error:  # of a package that says how to get it
+        raise TableError(f"{error}") from None
     if outputs.model is not None:
         result.model.save(outputs.model)
     if json:
@@ -103,7 +107,12 @@ def _process(files, job, scale, jobs):
         return process(lambda task, pieces: run_here(task, pieces, jobs), files, job)
     from unpermute.distributed import process_files
 
-    return process_files(files, job, client=scale.cluster, n_workers=scale.workers)
+    try:
+        return process_files(files, job, client=scale.cluster, n_workers=scale.workers)
+    except ConnectionError:
+        if scale.cluster is None:
+            raise
+        raise TableError(f"--cluster {scale.cluster}: the cluster does not answer.") from None
 
 
 def _load(path):
