@@ -26,11 +26,12 @@ def place_records(method, work, chosen, precision):
     if method:
         free = _set_free(method == 1, z, P, nu, holes)
     work.cells[chosen, ORDER] = np.arange(holes.shape[1])
+    cost = _price(work.planes[chosen], holes, _predict(P, z, free), nu[:, None, None])
     for k in np.flatnonzero(free.sum(axis=1) > 1):
         places = np.flatnonzero(free[k])
-        planes = work.planes[chosen[k]][:, places][:, :, places]
-        cost = _price(planes, ~holes[k, places], _predict(P[k], z[k], free[k], places), nu[k])
-        work.cells[chosen[k], ORDER, places] = places[_assign(cost)]
+        # In C order: numba would compile the kernel again for another layout.
+        part = np.ascontiguousarray(cost[k][np.ix_(places, places)])
+        work.cells[chosen[k], ORDER, places] = places[_assign(part)]
 
 
 def _set_free(only_if_it_pays, z, P, nu, holes):
@@ -72,19 +73,22 @@ def _set_free(only_if_it_pays, z, P, nu, holes):
     return free
 
 
-def _predict(P, z, free, places):
+def _predict(P, z, free):
     """What the cells that are not free say of the others: means and variances."""
-    covariance = np.linalg.inv(P[np.ix_(places, places)])
-    return -covariance @ (P[np.ix_(places, ~free)] @ z[~free]), np.diag(covariance)
+    inside = np.where(free[:, :, None] & free[:, None, :], P, 0.0)
+    covariance = np.linalg.inv(inside + ~free[:, :, None] * np.eye(z.shape[1]))
+    pull = free * np.einsum("rij,rj->ri", P, np.where(free, 0.0, z))
+    mean = -np.einsum("rij,rj->ri", covariance, pull)
+    return mean, np.diagonal(covariance, axis1=1, axis2=2)
 
 
-def _price(planes, observed, predicted, nu):
-    """What value a costs at place b, given the cells that are not free."""
-    mean, variance = predicted
-    square = (planes[Z] - mean) ** 2 / variance
+def _price(planes, holes, predicted, nu):
+    """What it costs to have at place b value a, given the cells that are not free."""
+    mean, variance = (part[:, None, :] for part in predicted)
+    square = (planes[:, Z] - mean) ** 2 / variance
     price = 0.5 * (nu + 1) * np.log1p(square / nu) + 0.5 * np.log(variance)
-    cost = np.where(observed[:, None], price, 0.0) - planes[WORTH] - np.eye(len(mean))
-    return np.ascontiguousarray(cost.T)
+    cost = np.where(holes[:, :, None], 0.0, price) - planes[:, WORTH] - np.eye(planes.shape[2])
+    return np.swapaxes(cost, 1, 2)
 
 
 @njit(cache=True, nogil=True)
