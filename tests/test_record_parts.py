@@ -731,12 +731,13 @@ def test_nothing_is_changed_where_most_records_would_move(n_odd, changed):
         np.ones(50), np.array([0.0, 1.0, 0.0]), np.full((3, 3), np.inf),
     )  # fmt: skip
     cells = number_cells(np.random.default_rng(0).normal(size=(n, 3)))
-    alone = _repair._decide(cells, evidence, calibration, None, 0.95, True)
+    decide, undecided = _repair.decide, _repair._share_undecided(calibration, evidence)
+    alone = decide(cells, evidence, calibration, None, 0.95, np.zeros(3), undecided)
     assert set(alone.status[odd]) == {"recovered" if changed else "uncertain"}
     assert (alone.confidence[odd].max() > 0.5) == changed
     assert alone.undecided == (0.0 if changed else pytest.approx(n_odd / n))
     # A clean table to learn from says which side is right.
-    taught = _repair._decide(cells, evidence, calibration, None, 0.95, False)
+    taught = decide(cells, evidence, calibration, None, 0.95, np.zeros(3), 0.0)
     assert set(taught.status[odd]) == {"recovered"}
 
 
