@@ -53,67 +53,70 @@ _FAR_AWAY = 1e4
 class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator):
     r"""Recover vectors of a union of subspaces whose entries were permuted.
 
-    Clean vectors lie near one of L subspaces; of the others ("outliers") part of the entries was
-    permuted, each with its own permutation.
+    Clean vectors lie near one of L subspaces. In the others (the paper's "outliers") some entries
+    were permuted, in each vector differently.
 
     By default a model of the clean vectors, a mixture of low-rank Gaussians fitted to the matrix
-    itself, judges every vector: it is permuted if moving its values makes it much more likely. What
-    a repair is worth is found out by trials: clean vectors, which did not shape the part of the
-    model that judges them, are shuffled as the permuted ones seem to be and repaired. A vector is
-    changed only if such repairs end closer to the truth; if they do not, nothing is changed, and
-    `fit` warns. The same vector may be judged differently by `fit_transform`, where the model is
-    held back from it, and by `transform`, where it is a new one.
+    itself, judges every vector: it is permuted if moving its values makes it much more likely.
+    Trials measure how good the repairs are: clean vectors are shuffled in the way the permuted ones
+    seem to be, and repaired by a part of the model that they did not shape. A vector is changed
+    only if repairs like it end closer to the truth; otherwise it stays as it is, and if no vector
+    is changed, `fit` warns. The same vector may be judged differently by `fit_transform`, which
+    uses a part of the model that the vector did not shape, and by `transform`, which uses the whole
+    model.
 
-    Given `n_subspaces` or `rank`, or a stage by name, the same model finds and repairs the damaged
-    vectors. The clean ones are then clustered into so many groups, a basis of that rank is fitted
-    to each, and a repaired vector belongs to the nearest.
+    Given `n_subspaces`, `rank` or a stage by name, the same model finds and repairs the damaged
+    vectors. Then the clean vectors are clustered into `n_subspaces` groups, a basis of that rank is
+    fitted to each group, and a repaired vector is assigned to the nearest one.
 
-    Fewer than 60 vectors that have more entries than there are vectors are judged by regression on
-    each other, unless the model repairs trials nearly without error. Of more than `max_exemplars`
-    vectors a random sample is learned from; all are judged.
+    If there are fewer than 60 vectors, and fewer vectors than entries, they are judged by
+    regression on each other, unless the model repairs trials nearly without error. If there are
+    more than `max_exemplars` vectors, the model is learned from a random sample, and all vectors
+    are judged.
 
-    With ``refine=False`` four stages follow each other instead, each once, as in the paper:
-    **detect** which vectors are permuted, **cluster** the clean ones and fit a basis to each
-    cluster, **classify** every permuted vector to one of the subspaces, **recover** it there.
+    With ``refine=False`` the four stages of the paper run instead, each once: **detect** which
+    vectors are permuted, **cluster** the clean ones and fit a basis to each cluster, **classify**
+    every permuted vector to one of the subspaces, **recover** it there.
 
-    Choose it when the permuted vectors are many, or their permutations differ, and the clean ones
-    outnumber the dimension of every subspace.
+    Choose this estimator when many vectors are permuted or their permutations differ, and every
+    subspace has more clean vectors than dimensions.
 
     Parameters
     ----------
     n_subspaces : int, default=None
-        Number of subspaces; None: as many components as repairs gain from.
+        Number of subspaces. None: the number of components that repairs best.
     rank : int or sequence of int, default=None
-        Dimension of the subspaces: one for all, or a list that is matched to the clusters by the
-        residual it leaves; None: estimated.
+        Dimension of the subspaces: one for all, or a list, whose entries are assigned to the
+        clusters with the least residual. None: estimated.
     contamination : "auto", float in [0, 1) or int, default="auto"
         Share (float) or number (int) of permuted vectors in the training matrix; "auto": estimated.
-        If given, so many vectors are flagged, those that a repair gains most for.
+        If it is given, that many vectors are flagged: those that gain most by their repair.
     affine : bool, default=False
         Whether the bases have an offset. (SSC's own affine constraint is
         ``clusterer=SparseSubspaceClustering(affine=True)``.)
     detector : {"model", "self-representation"} or object, default="model"
-        Stage 1; an object has ``fit_predict(X)`` that returns -1 for permuted vectors. For the
-        model it is a first guess. "model", here and below: the model of clean vectors, or, where
-        the four stages follow each other, "self-representation", "elastic-net", "robust" and
-        "recovery".
+        Stage 1. An object needs ``fit_predict(X)`` that returns -1 for permuted vectors. The model
+        uses the answer as a first guess. "model", here and below, stands for the model of clean
+        vectors; with ``refine=False`` it stands for "self-representation", "elastic-net", "robust"
+        and "recovery" in the four stages.
     clusterer : {"model", "elastic-net", "ssc", "omp"} or object, default="model"
-        Stage 2; an object has ``fit_predict(X)`` that returns labels. For the model its clusters
-        are candidates for components, taken if repairs gain from them; `labels_` follow them if
-        `n_subspaces` is given. Of vectors with more than 400 entries stages 1 and 2 see a part.
+        Stage 2. An object needs ``fit_predict(X)`` that returns labels. The model takes the
+        clusters as its components if that improves repairs; if `n_subspaces` is given, `labels_`
+        follow the clusters. Stages 1 and 2 see at most 400 entries of a vector.
     basis : {"model", "robust", "irls", "dpcp", "svd"}, default="model"
-        How a basis is fitted to a cluster; "robust" is "irls"; "model": to the clean and the
-        recovered vectors, by SVD.
+        How a basis is fitted to a cluster. "model": by SVD of the clean and the recovered vectors;
+        "robust" stands for "irls".
     classifier : {"model", "recovery", "elimination"} or object, default="model"
-        Stage 3; "model": the subspace nearest to the repaired vector; "recovery": recover in every
-        plausible subspace, the best certified wins; an object has ``fit(X, y)`` and ``predict(Y)``.
+        Stage 3. "model": the subspace nearest to the repaired vector; "recovery": recover the
+        vector in every plausible subspace and take the best certified answer. An object needs
+        ``fit(X, y)`` and ``predict(Y)``.
     recoverer : str or callable, default="search"
-        Stage 4; a method of :func:`unpermute.recover.recover_vectors`, or a callable with its
-        signature. "search": its answer or that of the model, whichever makes the vector likelier;
-        any other is obeyed, and its repairs are tried like all.
+        Stage 4: a method of :func:`unpermute.recover.recover_vectors`, or a callable with its
+        signature. "search": its answer or that of the model, whichever makes the vector likelier.
+        Any other method replaces the model's repairs; its confidence comes from trials as well.
     refine : bool, default=True
-        Whether to judge vectors by the model of clean vectors. If not, the four stages follow each
-        other once, and the detector's mask decides for the training matrix, as in the paper.
+        Whether to judge vectors by the model of clean vectors. If False, the four stages of the
+        paper run once, and the detector alone decides which training vectors are permuted.
     output : {"values", "subspace", "blend"}, default="values"
         What permuted vectors become: the observed values moved; the fitted vector; or, entry by
         entry, observed and fitted value weighed by the probability of being in place. Clean
@@ -121,7 +124,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         become the best estimate in "subspace" (in the subspace of their class, if `n_subspaces` or
         `rank` is given); with the four stages also in "blend".
     min_confidence : float in [0, 1], default=0.95
-        Vectors recovered with less confidence are uncertain.
+        Minimum confidence; vectors below it are uncertain.
     n_jobs : int, default=None
         Threads; the result does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -130,9 +133,9 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         Above 0, `fit` draws a progress bar in a terminal or notebook, and the stages are logged at
         level INFO instead of DEBUG (logger "unpermute").
     max_exemplars : "auto", int or None, default="auto"
-        Vectors that the model is learned from. If there are more, that many are drawn at random,
-        and if they leave vectors unexplained, some of these join them. "auto": 3000 if there are
-        more than 5000; None: always all. Needs `refine`.
+        Maximum number of vectors that the model is learned from. If there are more, that many are
+        drawn at random, and some of the vectors that they do not explain are added. "auto": 3000 if
+        there are more than 5000; None: always all. Needs `refine`.
 
     Attributes
     ----------
@@ -454,7 +457,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         return self._repair_training(X, movable, movable[rows], given)
 
     def _repair_training(self, X, movable, learned, given):
-        """Judge vectors that were learned from by folds without them, the others as new ones."""
+        """Judge training vectors by folds that they did not shape, all others as new vectors."""
         model, flags = self._model, np.zeros(len(X), dtype=bool)
         known = self.contamination != "auto"
         if known:
