@@ -545,8 +545,8 @@ def test_a_file_that_is_no_model_is_refused(table):
     assert "is not a model that --save-model has written" in result.stderr
 
 
-def test_a_directory_and_a_missing_file_are_refused(tmp_path):
-    assert "is a directory" in _run("scan", tmp_path).stderr
+def test_an_empty_folder_and_a_missing_file_are_refused(tmp_path):
+    assert "holds no Parquet or CSV files" in _run("scan", tmp_path).stderr
     assert "No such file" in _run("scan", tmp_path / "none.csv").stderr
 
 

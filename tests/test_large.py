@@ -501,6 +501,42 @@ def test_the_command_shows_and_writes(tmp_path):
     jsonschema.validate(output, json.loads(schema.read_text(encoding="utf-8")))
 
 
+def test_no_output_replaces_another_file(tmp_path):
+    """Nor the input, nor a file that the run has not written."""
+    _numbers(300).write_csv(tmp_path / "in.csv")
+    words = ["repair", "in.csv", "--sample-size", 100, "--id", "name"]
+    before = (tmp_path / "in.csv").read_bytes()
+    for more, sentence in [
+        (["-o", "out.csv", "--save-model", "in.csv"], "another file of this run"),
+        (["-o", "out.csv", "--save-model", "out.csv"], "another file of this run"),
+        (["-o", "x.parquet", "--changes", "x.parquet"], "named for two outputs"),
+    ]:
+        done = _command(*words, *more, "--force", cwd=tmp_path)
+        assert done.returncode == 2, done.stderr
+        assert sentence in done.stderr
+    assert (tmp_path / "in.csv").read_bytes() == before
+    assert _command(*words, "-o", "folder/", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "folder" / "in.csv").exists()
+    (tmp_path / "precious.parquet").write_text("mine")
+    done = _command(*words, "-o", "folder/", "--changes", "precious.parquet", cwd=tmp_path)
+    assert "exists already" in done.stderr
+    assert (tmp_path / "precious.parquet").read_text() == "mine"
+
+
+def test_what_was_removed_is_made_again_and_nothing_twice(tmp_path):
+    source = _write_parts(_numbers(300), tmp_path / "in", [100, 200])
+    options = {"sample_size": 100, "id": "name"}
+    large.repair_table(source, tmp_path / "out", **options)
+    whole = _content(tmp_path / "out")
+    removed = next((tmp_path / "out").glob("*.parquet"))
+    removed.unlink()
+    large.repair_table(source, tmp_path / "out", **options)
+    assert _content(tmp_path / "out") == whole
+    twice = [next(source.glob("*.parquet"))] * 2
+    with pytest.raises(ValueError, match="Two files would be called"):
+        large.repair_table(twice, tmp_path / "twice", **options)
+
+
 REFUSED = {
     "report": (["--report", "r.html"], "--report takes the whole table in memory"),
     "columns": (["--vectors", "columns"], "--vectors columns takes the whole table"),

@@ -1,6 +1,7 @@
 """``unpermute scan`` and ``repair`` of tables that are judged piece by piece."""
 
 import glob
+import io
 import os
 from typing import Any
 
@@ -9,7 +10,7 @@ import typer
 from unpermute.cli._options import Choice, Learning, Reading, Scale, Vectors, given, split_names
 from unpermute.cli._progress_bars import draw_progress
 from unpermute.cli._show import Screen, as_json
-from unpermute.files import CsvStyle, TableError, split_suffix
+from unpermute.files import CsvStyle, OutputFiles, TableError, split_suffix
 
 __all__ = ["is_large", "read_kinds", "run_large"]
 
@@ -67,11 +68,16 @@ def run_large(
     try:
         with draw_progress(time_left=True):
             files = open_files(table, style, format)
+            kept = _plan_model(outputs, [*files.paths, model], force=force)
             result = _process(files, job, scale, learning.jobs)
     except ImportError as error:  # of a package that says how to get it
         raise TableError(f"{error}") from None
     if outputs.model is not None:
-        result.model.save(outputs.model)
+        content = io.BytesIO()
+        result.model.save(content)
+        with kept:
+            kept.write(outputs.model, [content.getvalue()])
+            kept.commit()
     if json:
         summary, written = result.summary, outputs.paths()
         more = {"summary": summary, "vectors": result.vectors, "changes": [], "written": written}
@@ -80,6 +86,20 @@ def run_large(
         Screen().in_pieces(result, table, outputs, repaired=command == "repair")
     if fail_on_found and result.summary["n_suspicious"]:
         raise typer.Exit(1)
+
+
+def _plan_model(outputs, inputs, *, force):
+    """Refuse a place for the model where it would replace something else."""
+    files = OutputFiles(force=force, inputs=[path for path in inputs if path is not None])
+    if outputs.model is None:
+        return files
+    taken = [path for path in (*inputs, outputs.table, outputs.changes) if path is not None]
+    if os.path.realpath(outputs.model) in map(os.path.realpath, taken):
+        raise TableError(
+            f"--save-model {outputs.model} is another file of this run; name a new one."
+        )
+    files.plan(outputs.model)
+    return files
 
 
 def read_kinds(texts):

@@ -60,11 +60,14 @@ class Folder:
         learned = json.loads(Path(self.path, _LEARNED).read_text(encoding="utf-8"))
         return TableModel.load(path), learned
 
-    def begun(self) -> bool:
-        """Return whether a run has been begun here."""
-        return Path(self.path, _MANIFEST).exists()
+    def outputs(self) -> list[str]:
+        """Return where the outputs of a run that was begun here go; they may be replaced."""
+        manifest = Path(self.path, _MANIFEST)
+        return _read(manifest)["outputs"] if manifest.exists() else []
 
-    def prepare(self, identity: dict[str, Any], parts: list[str], *, force: bool) -> None:
+    def prepare(
+        self, identity: dict[str, Any], parts: list[str], outputs: list[str], *, force: bool
+    ) -> None:
         """Make the folder ready for a run, or refuse what would mix two runs.
 
         Parameters
@@ -73,6 +76,8 @@ class Folder:
             What must be the same for a run to go on, by what it is called.
         parts : list of str
             What the repaired pieces are called.
+        outputs : list of str
+            Where the table and the list of changes go.
         force : bool
             Whether results of another run are removed.
         """
@@ -95,13 +100,17 @@ class Folder:
             raise TableError(f"{self.path} holds other files; name a new folder, or an empty one.")
         folder.mkdir(parents=True, exist_ok=True)
         Path(folder, _CHANGES).mkdir(exist_ok=True)
-        content = {"format": _FORMAT, "run": identity, "parts": parts}
+        content = {"format": _FORMAT, "run": identity, "parts": parts, "outputs": outputs}
         with written_at_once(manifest) as file:
             file.write(json.dumps(content, indent=1).encode())
 
-    def unfinished(self, pieces: list[Piece]) -> list[Piece]:
-        """Return the pieces that are still to be done."""
-        return [piece for piece in pieces if not self._list(piece).exists()]
+    def unfinished(self, pieces: list[Piece], *, written: bool) -> list[Piece]:
+        """Return the pieces still to be done; `written`: each is a file that must be there."""
+        return [
+            piece
+            for piece in pieces
+            if not self._list(piece).exists() or (written and not self.target(piece).exists())
+        ]
 
     def target(self, piece: Piece) -> Path:
         """Return where a repaired piece goes."""
@@ -178,7 +187,8 @@ class Folder:
 def _read(manifest):
     try:
         content = json.loads(manifest.read_text(encoding="utf-8"))
-        if content["format"] == _FORMAT and isinstance(content["parts"], list):
+        lists = content["parts"], content["outputs"]
+        if content["format"] == _FORMAT and all(isinstance(each, list) for each in lists):
             return content
     except (ValueError, KeyError, TypeError):
         pass

@@ -4,6 +4,7 @@ import hashlib
 import io
 import os
 import time
+from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -151,6 +152,8 @@ def process(run, files: TableFiles, job: Job) -> FilesResult:
     if not files.n_records:
         raise TableError("The files hold no records.")
     _check_names(files, job)
+    _check_pieces(files)
+    states = files.identity()
     folder = _folder(files, job)
     kept = None if folder is None else folder.kept_model()
     model, learned = kept or _learn(run, files, job)
@@ -159,11 +162,25 @@ def process(run, files: TableFiles, job: Job) -> FilesResult:
     files = files.settled(learned["settled"])
     task = JudgePiece(files, model, job.judging, job.block_size, folder, job.command == "repair")
     found = _work_through(run, task, files.pieces)
+    if files.identity() != states:
+        raise TableError(
+            "The files changed while they were read; nothing is put in place. Try again."
+        )
     if folder is not None:
         _put_in_place(folder, files, job)
     summary = _summary(found, files, job, learned) | {"seconds": time.perf_counter() - start}
     records = worst(record for each in found for record in each["named"])
     return FilesResult(summary, records, model, job.output, job.changes)
+
+
+def _check_pieces(files):
+    """Refuse files of which two would be written under one name."""
+    for names in (files.paths, [piece.part for piece in files.pieces]):
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise TableError(
+                f"Two files would be called {twice[0]} in the output; rename one of them."
+            )
 
 
 def _check_names(files, job):
@@ -185,7 +202,10 @@ def _folder(files, job):
     target = job.output if job.output is not None else job.changes
     if target is None:
         return None
-    aside = job.output is None or (single and not os.path.isdir(job.output))
+    to_folder = job.output is not None and (
+        os.path.isdir(job.output) or job.output.endswith(os.sep)
+    )
+    aside = job.output is None or (single and not to_folder)
     folder = Folder(aside_folder(target) if aside else job.output)
     _check_outputs(files, job, folder, aside)
     identity = {
@@ -197,22 +217,29 @@ def _folder(files, job):
         "model": None if job.model is None else _digest(job.model),
         "version of unpermute": __version__,
     }  # fmt: skip
-    folder.prepare(identity, [piece.part for piece in files.pieces], force=job.force)
+    parts, outputs = [piece.part for piece in files.pieces], _places(job)
+    folder.prepare(identity, parts, outputs, force=job.force)
     return folder
+
+
+def _places(job):
+    """Where outputs go, whatever they are called."""
+    return [os.path.realpath(path) for path in (job.output, job.changes) if path is not None]
 
 
 def _check_outputs(files, job, folder, aside):
     """Refuse outputs that cannot be written, before any work is done."""
-    inputs = set(map(os.path.realpath, files.paths))
-    outputs = [job.output if aside else None, job.changes]
-    for path in outputs:
+    inputs, begun = set(map(os.path.realpath, files.paths)), folder.outputs()
+    if len(set(_places(job))) < len(_places(job)):
+        raise TableError(f"{job.changes} is named for two outputs; give each a file of its own.")
+    for path in (job.output if aside else None, job.changes):
         if path is None:
             continue
         if os.path.realpath(path) in inputs:
             raise TableError(f"{path} is the input itself; name another output.")
         if os.path.isdir(path):
             raise TableError(f"{path} is a directory, not a file to write to.")
-        if os.path.exists(path) and not job.force and not folder.begun():
+        if os.path.exists(path) and not job.force and os.path.realpath(path) not in begun:
             raise TableError(f"{path} exists already; --force replaces it.")
         parent = os.path.dirname(os.path.abspath(path))
         if not os.path.isdir(parent):
@@ -265,7 +292,8 @@ def _question(question):
 def _work_through(run, task, pieces):
     """Judge all pieces that are not done yet; returns what was found in every piece."""
     folder = task.folder
-    left = pieces if folder is None else folder.unfinished(pieces)
+    written = task.change and task.files.format == "parquet"  # those of CSV are joined and removed
+    left = pieces if folder is None else folder.unfinished(pieces, written=written)
     total = sum(piece.size for piece in pieces)
     done, found = total - sum(piece.size for piece in left), {}
     if done:

@@ -117,8 +117,8 @@ def scan_table(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "wine.csv")
     ...     load_wine(as_frame=True).data.to_csv(path, index=False)
-    ...     large.scan_table(path)
-    FilesResult: Nothing looks shuffled in 178 records.
+    ...     large.scan_table(path).summary["n_suspicious"]
+    0
     """
     files = open_files(source, style)
     job = make_job(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from unpermute._unfinished import UNFINISHED
 from unpermute._words import counted
 from unpermute.stream._open import import_optional
 
@@ -203,6 +204,7 @@ def read_results(output) -> Iterator[Part]:
 def written_at_once(path):
     """Give a file to write to; it is at its path when all is written, or not at all."""
     aside = path.with_name(f".{path.name}.{secrets.token_hex(6)}{_ASIDE}")
+    UNFINISHED.add(str(aside))
     try:
         # "x" creates the file with the permissions that new files get here.
         with open(aside, "xb") as file:
@@ -212,6 +214,7 @@ def written_at_once(path):
         os.replace(aside, path)
     finally:
         aside.unlink(missing_ok=True)
+        UNFINISHED.discard(str(aside))
 
 
 def _to_table(part, names):
