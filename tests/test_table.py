@@ -515,3 +515,14 @@ def test_rivals_among_many_rows_are_summed_as_among_all(rng, monkeypatch):
     every = _links._rivals(predicted, observed)
     assert np.median(np.abs(some / every - 1)) < 0.05
     assert np.quantile(np.abs(some / every - 1), 0.99) < 0.3
+
+
+def test_copies_of_a_row_are_rivals_all_the_same(rng, monkeypatch):
+    """Codes with a thousand copies each, beside rows that differ."""
+    observed = np.vstack(
+        [np.repeat([[0.0], [1.5], [3.0]], 1000, axis=0), rng.normal(size=(3000, 1))]
+    )
+    predicted = observed + 0.3
+    some = _links._rivals(predicted, observed)
+    monkeypatch.setattr(_links, "_MAX_RIVALS", len(observed))
+    assert np.max(np.abs(some / _links._rivals(predicted, observed) - 1)) < 0.3

@@ -231,20 +231,26 @@ def _posterior(problem, model, order):
 def _rivals(predicted, observed):
     """Summed density of all rows at every place.
 
-    Of many rows the nearest ones are summed, and some of the others, evenly spread over the table.
+    Of many different rows the nearest and the commonest ones are summed, and a random sample stands
+    for the others.
     """
-    n, size = observed.shape
-    some, weight, near = observed, 1.0, np.full(len(predicted), -1.0)
-    total = np.zeros(len(predicted))
+    rows, counts = np.unique(observed, axis=0, return_counts=True)
+    n, size = rows.shape
+    total, near = np.zeros(len(predicted)), None
+    some, weights = np.arange(n), counts.astype(float)
     if n > _MAX_RIVALS:
-        distance = cKDTree(observed).query(predicted, k=_NEAREST)[0] ** 2
-        near, total = distance[:, -1], np.exp(log_tail(distance, size)).sum(axis=1)
-        some = observed[:: n // _OTHERS]
-        weight = n / len(some)
+        distance, near = cKDTree(rows).query(predicted, k=_NEAREST)
+        total = np.sum(counts[near] * np.exp(log_tail(distance**2, size)), axis=1)
+        common = np.flatnonzero(counts > len(observed) / _OTHERS)
+        others = np.setdiff1d(some, common)
+        drawn = np.random.default_rng(0).choice(others, min(_OTHERS, len(others)), replace=False)
+        some = np.r_[common, drawn]
+        weights = np.r_[counts[common], counts[drawn] * (len(others) / max(len(drawn), 1))]
     for part in np.array_split(np.arange(len(predicted)), -(-len(predicted) // _CHUNK)):
-        distance = _squared_distances(predicted[part], some)
-        density = np.exp(log_tail(distance, size))
-        total[part] += weight * np.sum(density, axis=1, where=distance > near[part, None])
+        density = np.exp(log_tail(_squared_distances(predicted[part], rows[some]), size))
+        if near is not None:  # these were summed already
+            density[(some[:, None] == near[part, None]).any(axis=-1)] = 0.0
+        total[part] += density @ weights
     return total
 
 

@@ -218,12 +218,12 @@ class Regression:
     outside: np.ndarray
 
     def every(self, step):
-        """Return every so many of the places.
-
-        As good as a random sample: the order of the places means nothing here.
-        """
-        parts = {name: np.ascontiguousarray(getattr(self, name)[::step])
-                 for name in ("U", "rows", "outside")}  # fmt: skip
+        """Return one in so many of the places, drawn at random: tables may be periodic."""
+        n = len(self.rows)
+        if step <= 1:
+            return self
+        places = np.sort(np.random.default_rng(0).choice(n, -(-n // step), replace=False))
+        parts = {name: getattr(self, name)[places] for name in ("U", "rows", "outside")}
         return replace(self, **parts)
 
     def expectation(self, A, covariance, share):

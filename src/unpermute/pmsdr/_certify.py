@@ -70,6 +70,7 @@ class Certifier:
         mostly = bool(np.mean(certified) > _MOST)
         self.is_used = mostly or bool(improved.any())
         failed = pilot[noise_ratio(judged, Y, after=True)[pilot] > loudest]
+        failed = failed[np.argsort(-judged.noise_after[failed], kind="stable")]
         if not mostly and len(failed) > _MANY * len(pilot):
             hardest = failed[self._has_hope(judged.part(failed), Y)][:_HARDEST]
             helped = np.any(self._try(_STARTS, judged, Y, membership, hardest, n_jobs), axis=0)

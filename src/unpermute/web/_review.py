@@ -143,8 +143,9 @@ class Review:
     def scan(self) -> Scan:
         """Find suspicious records, and keep what was found; takes its time."""
         self.lines([])  # found now, so that the list does not wait for it
-        found = scan_table(self.source, self.options, self._n_jobs)
-        keep_scan(scan_path(self.path), found, self.source, self.journal.sha256, self.options)
+        options = self.options  # they may be chosen again while this scan is running
+        found = scan_table(self.source, options, self._n_jobs)
+        keep_scan(scan_path(self.path), found, self.source, self.journal.sha256, options)
         return found
 
     def restore(self) -> None:
