@@ -105,7 +105,7 @@ def _odd_array(part, rng):
     elif kind == 3:
         array = array.astype(str)
     else:
-        array = -array
+        array = ~array if array.dtype == bool else -array
     sink = io.BytesIO()
     np.save(sink, array)
     return sink.getvalue()
