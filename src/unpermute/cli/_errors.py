@@ -24,9 +24,7 @@ def one_sentence() -> Iterator[None]:
         _say(f'The command needs {error.name}: pip install "unpermute[cli]"')
     except MemoryError:
         _say("There is not enough memory for this table.")
-    except BrokenPipeError:
-        raise  # the reader of the output went away, which `main` looks after
-    except (ValueError, ConnectionError) as error:
+    except ValueError as error:
         # The whole message on one line, whoever wrote it.
         _say(" ".join(str(error).split()))
     except (typer.Exit, typer.Abort):
