@@ -5,14 +5,23 @@ folds that they did not shape, and others as new ones, with one rule for both.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from unpermute.pmsdr._certify import Certifier, recover_as_told
 from unpermute.pmsdr._decide import OUTPUTS, Rule, learn_rule
-from unpermute.pmsdr._judge import FULL, Judged, Membership, Mixture, as_they_stand, judge, repair
+from unpermute.pmsdr._judge import (
+    FULL,
+    Judged,
+    Membership,
+    Mixture,
+    as_they_stand,
+    judge,
+    repair,
+    repair_further,
+)
 from unpermute.pmsdr._model import mean_outside
 from unpermute.pmsdr._put_back import Repaired
 from unpermute.pmsdr._select import Selector
@@ -23,7 +32,7 @@ from unpermute.recover import entry_confidence
 __all__ = ["CleanModel", "Judge", "decide_by_trials", "learn_model", "units_of"]
 
 # Random starts of the EM for vectors that look damaged; trials get the same.
-_EFFORT = replace(FULL, starts=12)
+_STARTS = 12
 # Trials that tell what repairs are worth, and first how many entries moved.
 _TRIALS, _GLANCES = 300, 240
 # Probability of damage from which a vector is flagged.
@@ -205,7 +214,7 @@ class CleanModel(Judge):
         if len(rows) == 0:
             return
         options = {"seed": self.seed, "n_jobs": n_jobs}
-        repair(judged, Y, rows, self.mixture, membership, _EFFORT, **options)
+        repair_further(judged, Y, rows, self.mixture, membership, _STARTS, **options)
         part, own = judged.part(rows), membership[rows]
         if isinstance(self.recoverer, str) and self.recoverer == "search":
             self.certifier.insist(part, Y[rows], own, n_jobs=n_jobs)

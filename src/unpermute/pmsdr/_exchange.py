@@ -178,7 +178,11 @@ def log_arrangements(Y, fitted, variance, permutations):
                 k += 1
         total = math.lgamma(n_features + 1.0) - math.lgamma(k + 1.0)
         total -= math.lgamma(n_features - k + 1.0)
-        offered = np.sort(Y[j][places[:k]])  # missing ones are last
+        offered = Y[j][places[:k]]
+        offered = offered[~np.isnan(offered)]
+        if len(offered) > 0:
+            width = _WIDTH * math.sqrt(np.median(variance[j][places[:k]]))
+            values, count, _ = _group(offered, width)
         for a in range(k):
             i = places[a]
             f, v = fitted[j, i], max(2.0 * variance[j, i], 1e-300)
@@ -187,10 +191,10 @@ def log_arrangements(Y, fitted, variance, permutations):
             if own == own:
                 # Values much farther off than the one that was taken count for nothing.
                 reach = math.sqrt((own + _NOTHING) * v)
-                first = np.searchsorted(offered, f - reach)
-                last = np.searchsorted(offered, f + reach)
-                for b in range(first, last):
-                    as_good += math.exp(min(own - (offered[b] - f) ** 2 / v, 0.0))
+                first = np.searchsorted(values, f - reach)
+                last = np.searchsorted(values, f + reach)
+                for g in range(first, last):
+                    as_good += count[g] * math.exp(min(own - (values[g] - f) ** 2 / v, 0.0))
             total += math.log(k / max(as_good, 1.0))
         cost[j] = total
     return cost

@@ -25,6 +25,7 @@ __all__ = [
     "as_they_stand",
     "judge",
     "repair",
+    "repair_further",
     "stand",
 ]
 
@@ -267,7 +268,7 @@ def _nearest(Y, mixture):
     return likelihood.argmax(axis=1)
 
 
-def repair(judged, Y, rows, mixture, membership, effort, *, seed=0, n_jobs=None, weights=None):
+def repair(judged, Y, rows, mixture, membership, effort, *, n_jobs=None, weights=None):
     """Look for the best repair of some vectors, and enter what it gains.
 
     `weights`: probabilities of being in place to start from, in the component that is entered.
@@ -275,12 +276,27 @@ def repair(judged, Y, rows, mixture, membership, effort, *, seed=0, n_jobs=None,
     if len(rows) == 0:
         return
     part, own, members = judged.part(rows), Y[rows], membership[rows]
-    part.certified[:] = False
     if weights is None:
-        _explain(part, own, mixture, members, effort, seed, n_jobs)
+        _explain(part, own, mixture, members, effort, n_jobs)
     else:
         for k in np.unique(part.component):
             _explain_by(part, own, k, mixture, members, effort, weights, n_jobs)
+    _enter(judged, rows, part, own, mixture, members, n_jobs)
+
+
+def repair_further(judged, Y, rows, mixture, membership, starts, *, seed=0, n_jobs=None):
+    """Look for better repairs of vectors that have one, from random starts."""
+    starts, useful = _random_starts(mixture, Y.shape[1], starts)
+    if len(rows) == 0 or starts == 0:
+        return
+    part, own, members = judged.part(rows), Y[rows], membership[rows]
+    _explain_further(part, own, mixture, members, starts, useful, seed, n_jobs)
+    _enter(judged, rows, part, own, mixture, members, n_jobs)
+
+
+def _enter(judged, rows, part, own, mixture, members, n_jobs):
+    """Sort values as the explanations say, and enter what that gains."""
+    part.certified[:] = False
     part.move_back(own)
     after = stand(part.values, mixture, members, only=part.component, n_jobs=n_jobs)
     places = np.arange(len(rows)), part.component
@@ -289,25 +305,33 @@ def repair(judged, Y, rows, mixture, membership, effort, *, seed=0, n_jobs=None,
     judged.replace(rows, part)
 
 
-def _explain(judged, Y, mixture, membership, effort, seed, n_jobs):
+def _explain(judged, Y, mixture, membership, effort, n_jobs):
     """Enter the component and in-place probabilities that explain every vector best."""
-    n, n_features = Y.shape
-    rng, every = np.random.default_rng(seed), np.arange(n)
     judged.likelihood[:] = -np.inf
-    density = value_density(Y)
-    starts = effort.starts if n_features <= _LONG else 0
-    for start in range(starts + 1):
-        for k, component in enumerate(mixture.components):
-            options, first = effort, None
-            if start > 0:
-                if component.rank > _HIGH_RANK * n_features:
-                    continue
-                weights = _random_start(component.rank, n_features, rng)
-                options, first = _START, np.broadcast_to(weights, Y.shape)
-            _try_component(
-                judged, Y, k, every, mixture, membership, options, first, density, n_jobs
-            )
+    density, every = value_density(Y), np.arange(len(Y))
+    for k in range(len(mixture.components)):
+        _try_component(judged, Y, k, every, mixture, membership, effort, None, density, n_jobs)
+    starts, useful = _random_starts(mixture, Y.shape[1], effort.starts)
+    _explain_further(judged, Y, mixture, membership, starts, useful, 0, n_jobs)
+
+
+def _explain_further(judged, Y, mixture, membership, starts, useful, seed, n_jobs):
+    """Enter what explains vectors better, from random starts in the components that use them."""
+    rng, every = np.random.default_rng(seed), np.arange(len(Y))
+    density = value_density(Y) if starts else None
+    for _ in range(starts):
+        for k in useful:
+            weights = _random_start(mixture.components[k].rank, Y.shape[1], rng)
+            first = np.broadcast_to(weights, Y.shape)
+            _try_component(judged, Y, k, every, mixture, membership, _START, first, density, n_jobs)
     judged.likelihood = np.maximum(judged.observed, judged.likelihood)
+
+
+def _random_starts(mixture, n_features, starts):
+    """How many random starts are of use, and in which components."""
+    ranks = [component.rank for component in mixture.components]
+    useful = [k for k, rank in enumerate(ranks) if rank <= _HIGH_RANK * n_features]
+    return starts if n_features <= _LONG and useful else 0, useful
 
 
 def _explain_by(judged, Y, k, mixture, membership, effort, weights, n_jobs):

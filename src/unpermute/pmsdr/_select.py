@@ -142,7 +142,7 @@ class Selector:
         free = self._settle(*narrow, clean, one, rounds=6)
         selection = free
         for given in self.given.starts():
-            other = self._from_clusters(*narrow, given)
+            other = self._from_clusters(*narrow, given, free)
             if other is None:
                 continue
             if free is not None and np.mean(other.clean != free.clean) > _DIFFER:
@@ -180,8 +180,11 @@ class Selector:
         vectors = self.filled[rows][:, self.wide_columns]
         return HoldOuts(vectors, self._patterns(selection), seed=self.seed, n_jobs=self.n_jobs)
 
-    def _from_clusters(self, X, filled, given):
-        """Start from the clusters of a graph of the vectors that seem clean."""
+    def _from_clusters(self, X, filled, given, free):
+        """Start from the clusters of a graph of the vectors that seem clean.
+
+        None if they are no union: one component, `free`, predicts entries better than pieces do.
+        """
         try:
             labels = cluster_start(X, filled, given, self.rng)
         except ValueError:
@@ -198,7 +201,9 @@ class Selector:
             return self._settle(X, filled, clean, labels, rounds=4, **options)
         # Damaged vectors must go before pieces are compared: they make all of them alike.
         pieces = self._settle(X, filled, clean, labels, rounds=2, **options)
-        union = pieces and self._merge(X, filled, pieces, rounds=4)
+        if pieces is None or (free is not None and _is_clear(_gain_in_likelihood(pieces, free))):
+            return None
+        union = self._merge(X, filled, pieces, rounds=4)
         return union if union and len(union.mixture.components) > 1 else None
 
     def _better(self, one, other):
@@ -211,13 +216,12 @@ class Selector:
         both = one.clean & other.clean
         if both.sum() < _FEWEST:
             return _more_likely(one, other)
-        # Entries that are predicted from all the others know their component: shares do not count.
-        change = other.pseudo_likelihood[both] - one.pseudo_likelihood[both]
+        change = _gain_in_likelihood(one, other)
         if change.mean() > _FAR_MORE_LIKELY * len(self.columns):
             return other
         # Fewer vectors are likelier under any model that leaves the others out.
         as_many = other.clean.sum() >= (1.0 - _DIFFER) * one.clean.sum()
-        likelier = as_many and change.mean() > 2.0 * change.std() / np.sqrt(len(change))
+        likelier = as_many and _is_clear(change)
         theirs, ours = (Partition(s.labels[both], s.rank) for s in (other, one))
         hold_outs = self._hold_outs(both, other)
         return other if hold_outs.is_better(theirs, ours, likelier=likelier) else one
@@ -355,5 +359,18 @@ def _more_likely(one, other):
     """The selection under which all vectors, damaged or not, are clearly more likely."""
     if other is None:
         return one
-    change = other.judged.likelihood - one.judged.likelihood
-    return other if change.mean() > 2.0 * change.std() / np.sqrt(len(change)) else one
+    return other if _is_clear(other.judged.likelihood - one.judged.likelihood) else one
+
+
+def _gain_in_likelihood(one, other):
+    """Log-likelihood that vectors which are clean in both selections gain in the second.
+
+    Entries that are predicted from all the others know their component: shares do not count.
+    """
+    both = one.clean & other.clean
+    return other.pseudo_likelihood[both] - one.pseudo_likelihood[both]
+
+
+def _is_clear(change):
+    """Whether a change is clearly above 0 on average."""
+    return len(change) > 0 and change.mean() > 2.0 * change.std() / np.sqrt(len(change))
