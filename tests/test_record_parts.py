@@ -482,7 +482,7 @@ def test_a_learned_table_judges_few_records(rng, tmp_path):
 
 
 # The same seeds every time: of some thousand tables one or two are at the limit of what is seen.
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=6, derandomize=True)
 @given(st.integers(0, 10_000))
 def test_the_order_of_the_records_hardly_matters(seed):
     rng = np.random.default_rng(seed)
@@ -582,14 +582,18 @@ def test_flags_of_which_one_excludes_the_other_are_left_as_they_are(rng):
 def test_a_record_that_mirrors_the_others_is_believed_where_weaker_ones_are_not(rng):
     # Exchanges cost about 30 nats. Twenty records gain a little by one, a single record gains 30.
     found = np.concatenate([rng.normal(-30, 3, 300), np.full(20, 4.0), [30.0]])[:, None]
-    full = np.full((2, 2), _usual_ratios(found)[0])
+    full = np.full((2, 2), _usual_ratios(found, share=0.01)[0])
     factors = np.array([[1.0, 0.3], [0.3, 1.0]])
     tempering = Tempering(factors, full)
     shares = tempering.of_swaps(np.zeros(2, int), np.ones(2, int), np.array([4.0, 30.0]))
     assert shares.tolist() == [0.3, 1.0]
     # Where the odd ones are many, none is believed more than the others.
     many = np.concatenate([found, np.full((150, 1), 30.0)])
-    assert np.isinf(_usual_ratios(many)).all()
+    assert np.isinf(_usual_ratios(many, share=0.01)).all()
+    # Close columns look exchanged by nature: they are believed as often as damage explains.
+    close = np.concatenate([rng.normal(-10, 1, (300, 1)), np.full((20, 1), 10.0)])
+    assert np.isinf(_usual_ratios(close, share=0.01)).all()
+    assert np.isfinite(_usual_ratios(close, share=0.06)).all()
 
 
 def test_duplicates_do_not_convict_each_other(rng):
@@ -703,7 +707,7 @@ def test_a_large_table_is_screened_without_missing_damage(rng, monkeypatch):
     assert sum(searched) < 2500
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 6), min_size=2, max_size=40), st.integers(0, 40))
 def test_the_best_segment_is_the_best_of_all(letters, cut):
     bins = np.array([[k % 3, k // 3] for k in letters], dtype=np.int64)

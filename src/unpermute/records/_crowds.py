@@ -14,13 +14,12 @@ often it occurs. With E records expected and X in excess, a share π of which co
 import numpy as np
 
 from unpermute.records._prior import moves_of
-from unpermute.records._tempering import exchange_ratios
+from unpermute.records._tempering import CLOSE, exchange_ratios
 
 __all__ = ["limits_of", "pair_distances", "swapped_pairs"]
 
-# Two columns are close if an exchange costs a typical record less than so many nats: records that
-# look exchanged by nature were found in such pairs only; those of one fact up to the second.
-_CLOSE, _FAR = 15.0, 30.0
+# Records of one fact look exchanged by nature up to so many nats.
+_FAR = 30.0
 # An excess is what exceeds the expected number by more than so many standard deviations; and the
 # share of it that counts as exchanged.
 _DEVIATIONS, _EXCHANGED = 2.0, 0.25
@@ -53,7 +52,7 @@ def limits_of(evidence, distances, cells):
     excess = counts - expected - _DEVIATIONS * np.sqrt(expected + 0.25)
     alike = _most_alike(cells.take(rows), first, second)
     one_fact = alike >= np.maximum(_ONE_FACT, _MOSTLY * counts)
-    crowded = (excess > 0) & (distances < np.where(one_fact, _FAR, _CLOSE))
+    crowded = (excess > 0) & (distances < np.where(one_fact, _FAR, CLOSE))
     limits = np.full((p, p), np.inf)
     limits[crowded] = np.log(expected + _EXCHANGED * excess[crowded])
     limits[crowded] -= np.log((1 - _EXCHANGED) * excess[crowded])

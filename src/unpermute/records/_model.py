@@ -53,6 +53,8 @@ _OUTLIER = 1e-3
 _EXPLAINED = 0.8
 # Share of the records that must look whole for another round, and their least number.
 _ENOUGH_SHARE, _ENOUGH = 0.3, 20
+# Share of the cells of a column below which their kind (number, date, text, missing) is rare there.
+_RARE = 0.05
 
 
 @dataclass(frozen=True)
@@ -192,8 +194,8 @@ def learn_model(cells, *, rank, seed, n_jobs):
     for round_ in range(_ROUNDS):
         model, placed = coded.fit(used, prior, rank=rank, seed=seed)
         found = search_placed(model, placed, n_jobs=n_jobs)
-        if round_ == 0 and len(twins := _twins(found, coded.codes)):
-            used[twins] = False
+        if round_ == 0 and len(witnesses := _false_witnesses(found, coded)):
+            used[witnesses] = False
             model, placed = coded.fit(used, prior, rank=rank, seed=seed)
             found = search_placed(model, placed, n_jobs=n_jobs)
         if round_ == 0:
@@ -213,20 +215,27 @@ def learn_model(cells, *, rank, seed, n_jobs):
     return Learned(model, placed, coded.repaired, found, tempering)
 
 
-def _twins(found, codes):
-    """Records that would exchange the same two values as one other, values seen nowhere else there.
+def _false_witnesses(found, coded):
+    """Records that would exchange two values, and make each other look whole.
 
-    Each would be the only witness that the other is whole.
+    Two of them have the same values, seen nowhere else there: each would be the only witness of the
+    other. Or both values are of a kind that is rare in their columns, such as a name among counts
+    and a count among names: the names of a few damaged records would show that names occur there.
     """
-    rows = np.flatnonzero((found.odds > 0) & (moves_of(found.permutations)[0] == 2))
+    codes, kinds = coded.codes, coded.words.kinds
+    suspicious = found.odds > _SUSPICIOUS
+    rows = np.flatnonzero(suspicious & (moves_of(found.permutations)[0] == 2))
     moved = found.permutations[rows] != np.arange(codes.shape[1])
     places = np.nonzero(moved)[1].reshape(-1, 2)
     words = np.take_along_axis(codes[rows], places, axis=1)
     keys = np.hstack([places, words])
     _, group, sizes = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
-    twins = np.flatnonzero(sizes[group.ravel()] == 2)
-    alone = [np.all(np.sum(codes[:, places[k]] == words[k], axis=0) == 2) for k in twins]
-    return rows[twins[np.array(alone, dtype=bool)]]
+    false = (sizes[group.ravel()] == 2) & (found.odds[rows] > 0)
+    for k in np.flatnonzero(false):
+        false[k] = np.all(np.sum(codes[:, places[k]] == words[k], axis=0) == 2)
+    shares = np.array([np.mean(kinds[codes] == kind, axis=0) for kind in range(kinds.max() + 1)])
+    false |= np.all(shares[kinds[words], places] < _RARE, axis=1)
+    return rows[false]
 
 
 def fit_model(cells, used, prior, *, rank, seed):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import expit
 
+from unpermute._words import counted
 from unpermute.records._calibrate import calibrate
 from unpermute.records._causes import ANOTHER_ORDER, name_causes
 from unpermute.records._cells import Cells, number_cells
@@ -81,6 +82,9 @@ class KnownRecords:
     own_links: np.ndarray
     version: np.ndarray
     rule: Rule | None = None
+
+    def __repr__(self):
+        return f"KnownRecords: {counted(len(self.own), 'record')} for trials"
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from unpermute.records._prior import log_prior, moves_of
 from unpermute.records._record import new_room
 from unpermute.records._search import exchanged, read_blocks
 
-__all__ = ["Tempering", "exchange_ratios", "no_tempering", "temper_pairs", "tempered_odds"]
+__all__ = ["CLOSE", "Tempering", "exchange_ratios", "no_tempering", "temper_pairs", "tempered_odds"]
 
 _FACTORS = np.array([1.0, 0.8, 0.65, 0.5, 0.4, 0.3, 0.2, 0.12, 0.06])
 # Pairs of columns that are assumed beside the table's own, by λ.
@@ -33,6 +33,10 @@ _RECORDS = 1500
 # The share of exchanged records of a pair is taken to be up to three times the average one, and
 # never more than the second number.
 _UNEVEN, _MOST = 3.0, 0.3
+# Two columns are close if an exchange costs a typical record less than so many nats: records that
+# look exchanged by nature were found in such pairs only. There, more records than that may be odd
+# by so many standard deviations.
+CLOSE, _DEVIATIONS = 15.0, 2.0
 # Odd records mirror the others if the mean rank of their ratios among the mirrored ones of the
 # others is at least the first (that of truly exchanged ones is 1/2), or if their mean reaches this
 # share of the others' median.
@@ -105,7 +109,7 @@ def temper_pairs(model, placed, found, *, seed):
     chosen[_mirrored(ratios)] = 1.0
     factors, full = np.ones((p, p)), np.full((p, p), np.inf)
     factors[a, b] = factors[b, a] = chosen
-    full[a, b] = full[b, a] = _usual_ratios(ratios)
+    full[a, b] = full[b, a] = _usual_ratios(ratios, share)
     return Tempering(factors, full)
 
 
@@ -149,15 +153,22 @@ def _mirrored(ratios):
     return mirrored
 
 
-def _usual_ratios(ratios):
-    """What most records lose by an exchange of every pair; infinite where odd ones are many."""
-    usual = np.full(ratios.shape[1], np.inf)
+def _usual_ratios(ratios, share):
+    """What most records lose by an exchange of every pair; infinite where odd ones are many.
+
+    In close pairs, that is more than a `share` of damaged records explains.
+    """
+    usual, explained = np.full(ratios.shape[1], np.inf), share * len(ratios)
+    explained += _DEVIATIONS * np.sqrt(explained)
     for k, column in enumerate(ratios.T):
         lost = -column[column < 0]
         if len(lost) < _ENOUGH or np.median(lost) < _LEAST_TYPICAL:
             continue
         limit = np.quantile(lost, _MIRRORED_RANK)
-        if np.sum(column >= limit) <= _MOST_ODD * np.sum(lost >= limit):
+        most = _MOST_ODD * np.sum(lost >= limit)
+        if np.median(lost) < CLOSE:
+            most = min(most, explained)
+        if np.sum(column >= limit) <= most:
             usual[k] = max(limit, _TELLING)
     return usual
 
