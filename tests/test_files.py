@@ -86,7 +86,7 @@ def delimited(draw, min_columns=2):
     return delimiter, records, text
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(delimited())
 def test_fields_are_those_of_the_csv_module(file):
     delimiter, _, text = file
@@ -100,7 +100,7 @@ def test_fields_are_those_of_the_csv_module(file):
     assert table.frame.rows() == shown
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(delimited(), st.data())
 def test_only_the_moved_cells_differ(file, data):
     delimiter, records, text = file

@@ -96,7 +96,7 @@ def test_a_model_repairs_records_alone(mixed):
     assert np.mean(same) > 0.95
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(cuts=st.lists(st.integers(0, 400), max_size=5).map(sorted), n_jobs=st.sampled_from([1, 2]))
 def test_answers_do_not_depend_on_the_records_beside(mixed, cuts, n_jobs):
     frame, model, whole = mixed

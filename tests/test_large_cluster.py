@@ -3,6 +3,7 @@
 import os
 import signal
 
+import dask
 import dask.dataframe
 import numpy as np
 import polars as pl
@@ -10,6 +11,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from unpermute import distributed, large, on_progress
+from unpermute.distributed import _client, _tables
 from unpermute.files import TableError
 
 N, N_FILES = 2400, 8
@@ -111,3 +113,41 @@ def test_a_dask_data_frame_is_repaired_partition_by_partition(table, tmp_path, c
         distributed.scan_table(source.to_dask_array(), client=client)
     found = distributed.scan_table(source, client=client, sample_size=300)
     assert found.summary["n_repaired"] == here.summary["n_repaired"]
+
+
+def test_relative_paths_lead_to_the_same_files_on_workers(table, tmp_path, client, monkeypatch):
+    folder, _, _ = table
+    monkeypatch.chdir(folder)
+    home = client.run(os.getcwd)
+    client.run(os.chdir, str(tmp_path))
+    output = os.path.relpath(tmp_path / "new/out", folder)
+    (tmp_path / "new").mkdir()
+    try:
+        distributed.repair_table("in", output, client=client, sample_size=300)
+    finally:
+        for worker, path in home.items():
+            client.run(os.chdir, path, workers=[worker])
+    assert _content(tmp_path / "new/out") == _content(folder / "out")
+
+
+def test_a_piece_that_kills_its_workers_is_named_in_one_sentence(table):
+    folder, _, _ = table
+    files = large.open_files(folder / "in")
+    settings = {"distributed.scheduler.allowed-failures": 0}
+    with (
+        dask.config.set(settings),
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+        pytest.raises(TableError, match=r"part1\.parquet: all workers .* from 0 on died"),
+    ):
+        list(_tables._run_pieces(client, None, lambda piece: os._exit(1), files.pieces[1:2]))
+
+
+def test_workers_keep_the_memory_that_they_need_again(monkeypatch):
+    """As returning it at once costs half as much time again as all of the work."""
+    # Other clusters of this process leave it in the environment.
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    with _client.connect(None, 1) as client:
+        [environment] = client.run(lambda: dict(os.environ)).values()
+    assert "MALLOC_TRIM_THRESHOLD_" not in environment
+    assert environment["OMP_NUM_THREADS"] == "1"

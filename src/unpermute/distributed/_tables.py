@@ -30,7 +30,8 @@ def repair_table(
         A folder of Parquet or CSV files, a pattern, or files; or a data frame, whose partitions
         are the pieces. Paths must lead to the same files on all workers.
     output : str or path
-        A folder, the same on all workers; it is created. For a single CSV file, a file.
+        A folder, the same on all workers; it is created. If the source is the path of a CSV file, a
+        file, unless it ends in a slash or is a folder that exists.
     client : dask.distributed.Client or str, default=None
         A client, or the address of a scheduler; None: worker processes on this machine, for this
         call alone.
@@ -158,9 +159,11 @@ def _run_pieces(client, partitions, task, pieces):
     """Call a task on every piece on the workers; yield pieces with their results when ready."""
     from distributed import as_completed
 
-    shared = share(client, task)
+    shared = share(client, _anywhere(task))
     if partitions is None:
-        futures = client.map(_work_on_piece, pieces, shared=shared, pure=False, retries=RETRIES)
+        # Workers may have been started in another folder.
+        there = [replace(piece, file=os.path.abspath(piece.file)) for piece in pieces]
+        futures = client.map(_work_on_piece, there, shared=shared, pure=False, retries=RETRIES)
     else:
         from dask import delayed
 
@@ -170,14 +173,48 @@ def _run_pieces(client, partitions, task, pieces):
     waiting = dict(zip(futures, pieces, strict=True))
     try:
         for future in as_completed(futures, loop=client.loop):
-            yield waiting.pop(future), future.result()
+            piece = waiting.pop(future)
+            yield piece, _result(future, piece)
     finally:
         client.cancel([*waiting, shared])
 
 
+def _anywhere(task):
+    """Return a task that writes to the same folder wherever it is called."""
+    folder = getattr(task, "folder", None)
+    if folder is None:
+        return task
+    return replace(task, folder=replace(folder, path=os.path.abspath(folder.path)))
+
+
+def _result(future, piece):
+    """Return what a worker found in a piece, or say in one sentence what became of it."""
+    from distributed import CancelledError, KilledWorker
+    from distributed.comm import CommClosedError
+
+    try:
+        found = future.result()
+    except KilledWorker as error:
+        raise TableError(
+            f"{piece.name}: all workers that judged its records from {piece.row:,} on died, perhaps"
+            " for want of memory; give them more, or a smaller block size (--block-size)."
+        ) from error
+    except (CancelledError, CommClosedError) as error:
+        raise TableError(
+            "The connection to the cluster was lost; the same call goes on with what is not done."
+        ) from error
+    if isinstance(found, TableError):
+        raise found
+    return found
+
+
 def _work_on_piece(piece, shared):
-    with one_blas_thread():
-        return shared(piece)
+    try:
+        with one_blas_thread():
+            return shared(piece)
+    except TableError as error:
+        # Raised here, it would be tried again and fill the log of the worker.
+        return error
 
 
 def _work_on_partition(partition, piece, shared):

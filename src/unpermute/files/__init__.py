@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     )
     from unpermute.files._csv import CsvTable
     from unpermute.files._csv_kernels import find_records
-    from unpermute.files._csv_layout import NA_TEXTS, CsvStyle
+    from unpermute.files._csv_layout import NA_TEXTS, CsvStyle, mostly_odd
     from unpermute.files._line_edits import EDIT_CAUSES, listed_edits
     from unpermute.files._marks import Marks
     from unpermute.files._moves import (
@@ -68,6 +68,7 @@ __all__ = [
     "holds_null",
     "listed_changes",
     "listed_edits",
+    "mostly_odd",
     "move_cells",
     "plan_moves",
     "read_table",

@@ -38,6 +38,8 @@ class CsvTable(SourceTable):
     marks : Marks, optional
         Decimal marks of its columns, found in another part of the same table; by default they are
         found here.
+    regular : bool, default=True
+        Whether a file of which most records are unlike the header is refused.
 
     Attributes
     ----------
@@ -48,14 +50,15 @@ class CsvTable(SourceTable):
     """
 
     def __init__(
-        self, raw: bytes | mmap.mmap, name: str, style: CsvStyle, marks: Marks | None = None
-    ):
+        self, raw: bytes | mmap.mmap, name: str, style: CsvStyle, marks: Marks | None = None, *,
+        regular: bool = True,
+    ):  # fmt: skip
         super().__init__(raw, name)
         self._style = style
         self._utf8, self._codec = _as_utf8(raw, style.encoding, name)
         self._data = np.frombuffer(self._utf8, dtype=np.uint8)
         begin = len(_BOM) if self._utf8[: len(_BOM)] == _BOM else 0
-        layout = find_layout(self._data, begin, style, name)
+        layout = find_layout(self._data, begin, style, name, regular=regular)
         self._delimiter = ord(layout.delimiter)
         self.notes += layout.notes
         starts, n_fields, n_columns = layout.starts, layout.n_fields, layout.n_columns

@@ -10,7 +10,7 @@ from unpermute._words import counted
 from unpermute.files._csv_kernels import find_records
 from unpermute.files._source import TableError, few
 
-__all__ = ["NA_TEXTS", "CsvStyle", "Layout", "find_layout"]
+__all__ = ["NA_TEXTS", "CsvStyle", "Layout", "find_layout", "lines_at", "mostly_odd"]
 
 NA_TEXTS = ("NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
@@ -108,7 +108,9 @@ class Layout:
     notes: list[str]
 
 
-def find_layout(data: np.ndarray, begin: int, style: CsvStyle, name: str) -> Layout:
+def find_layout(
+    data: np.ndarray, begin: int, style: CsvStyle, name: str, *, regular: bool = True
+) -> Layout:
     """Find the delimiter, the header and the records of a file.
 
     Parameters
@@ -121,6 +123,8 @@ def find_layout(data: np.ndarray, begin: int, style: CsvStyle, name: str) -> Lay
         What is known about it.
     name : str
         What messages call it.
+    regular : bool, default=True
+        Whether a file of which most records are unlike the header is refused.
 
     Returns
     -------
@@ -151,7 +155,8 @@ def find_layout(data: np.ndarray, begin: int, style: CsvStyle, name: str) -> Lay
     # In a table of one column, blank lines after the first record are missing values.
     keep = np.arange(first + filled[0], len(starts)) if n_columns == 1 else first + filled
     layout = Layout(delimiter, starts[keep], np.maximum(n_fields[keep], 1), n_columns, notes)
-    _refuse_irregular(data, layout, name)
+    if regular:
+        _refuse_irregular(data, layout, name)
     return layout
 
 
@@ -239,7 +244,7 @@ def _preamble(data, starts, n_fields, delimiter):
 def _refuse_irregular(data, layout, name):
     """Refuse a file of which most lines are not like the first: that is another layout."""
     odd = np.flatnonzero(layout.n_fields != layout.n_columns)
-    if len(odd) <= _MOSTLY * (len(layout.starts) - 1):
+    if not mostly_odd(len(odd), len(layout.starts) - 1):
         return
     lines = lines_at(data, layout.starts[odd])
     fields = counted(int(layout.n_fields[odd[0]]), "field")
@@ -248,3 +253,8 @@ def _refuse_irregular(data, layout, name):
         f"{name}, line {lines[0]}: {fields}, but the first line has {layout.n_columns}"
         f" (delimiter {layout.delimiter!r}){others}."
     )
+
+
+def mostly_odd(n_odd: int, n_records: int) -> bool:
+    """Return whether so many records are unlike the header that the table is refused."""
+    return n_odd > _MOSTLY * n_records

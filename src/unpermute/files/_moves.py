@@ -8,6 +8,8 @@ from numbers import Integral
 import narwhals.stable.v1 as nw
 import numpy as np
 
+from unpermute._words import counted
+
 __all__ = [
     "INSERT",
     "JOIN",
@@ -70,12 +72,16 @@ class Moves:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __repr__(self):
+        edited = f", {counted(len(self.edits), 'edited line')}" if self.edits else ""
+        return f"{type(self).__name__}: {counted(len(self), 'cell')}{edited}"
+
     def places(self):
         """Return rows, columns, and the rows and columns that values come from."""
         return self.rows, self.columns, self.from_rows, self.from_columns
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Changes(Moves):
     """Proposed moves: how sure each of them is, why, and whether it is made.
 
@@ -104,6 +110,9 @@ class Changes(Moves):
     evidence: np.ndarray
     names: list[str] = field(kw_only=True)
     within_rows: bool = field(default=True, kw_only=True)
+
+    def __repr__(self):
+        return f"{super().__repr__()}, {np.sum(self.accept):,} of them accepted"
 
     def take(self, chosen):
         """Return some of the changes, or all of them in another order."""
@@ -153,10 +162,11 @@ def move_cells(frame, names, moves):
         received.setdefault(column, []).append((moves.rows[part], cells))
     changed = []
     for column, parts in received.items():
-        rows = np.concatenate([rows for rows, _ in parts]).tolist()
-        # Scattered at once: that copies the column.
+        rows = np.concatenate([rows for rows, _ in parts])
+        # Scattered at once: that copies the column. Polars 1.30 asks for rows in order.
+        order = np.argsort(rows)
         cells = nw.concat([cells.alias("cells").to_frame() for _, cells in parts])["cells"]
-        changed.append(_scattered(series[column], rows, cells))
+        changed.append(_scattered(series[column], rows[order].tolist(), cells[order.tolist()]))
     return frame.with_columns(*changed) if changed else frame
 
 

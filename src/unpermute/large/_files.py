@@ -16,9 +16,10 @@ import numpy as np
 
 from unpermute.files import TableError, file_format, split_suffix
 
-__all__ = ["Block", "Piece", "TableFiles", "file_states", "find_files"]
+__all__ = ["FILE_ENDS", "Block", "Piece", "TableFiles", "file_state", "find_files"]
 
-_SUFFIXES = {"parquet": (".parquet", ".pq"), "csv": (".csv", ".tsv", ".tab")}
+# How the names of files end that make a table in a folder.
+FILE_ENDS = (".parquet", ".pq", ".csv", ".tsv", ".tab")
 
 
 @dataclass(frozen=True)
@@ -89,14 +90,23 @@ class TableFiles(ABC):
         All pieces, in the order of the records.
     notes : list of str
         What was assumed about the files.
+    single : bool
+        Whether the table is one CSV file that was named itself, which is repaired into a file; what
+        a folder or a pattern names is repaired into a folder, however many files it is.
+    first_odd : str or None
+        File and line of the first record with another number of fields than the header.
     """
 
+    single: bool = False
+    first_odd: str | None = None
     format: str
     paths: list[str]
     names: list[str]
     columns: list[str]
     pieces: list[Piece]
     notes: list[str]
+    # Taken before a file is read: whatever changes it from then on is noticed.
+    _states: list[list[int]]
 
     @property
     def n_records(self) -> int:
@@ -127,7 +137,20 @@ class TableFiles(ABC):
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """Return what tells these files from others, or from their own later state."""
+        """Return what tells these files from others, or from their own state before or later."""
+
+    def changed(self) -> str | None:
+        """Return the first file that is no longer what it was when it was opened."""
+        for path, state in zip(self.paths, self._states, strict=True):
+            try:
+                if file_state(path) != state:
+                    return path
+            except OSError:
+                return path
+        return None
+
+    def _named_states(self):
+        return [[name, *state] for name, state in zip(self.names, self._states, strict=True)]
 
 
 def find_files(source, format: str | None = None) -> tuple[list[str], list[str], str]:
@@ -167,8 +190,7 @@ def find_files(source, format: str | None = None) -> tuple[list[str], list[str],
 
 
 def _in_folder(folder):
-    known = sum(_SUFFIXES.values(), ())
-    found = [path for path in Path(folder).rglob("*") if path.suffix.lower() in known]
+    found = [path for path in Path(folder).rglob("*") if path.suffix.lower() in FILE_ENDS]
     return [str(path) for path in found if path.is_file() and _is_visible(path, folder)]
 
 
@@ -197,9 +219,7 @@ def _format(paths, format):
     return found
 
 
-def file_states(paths: list[str], names: list[str]) -> list[list]:
-    """Return name, size and time of the last change of every file."""
-    states = [os.stat(path) for path in paths]
-    return [
-        [name, state.st_size, state.st_mtime_ns] for name, state in zip(names, states, strict=True)
-    ]
+def file_state(path: str) -> list[int]:
+    """Return size and time of the last change of a file."""
+    state = os.stat(path)
+    return [state.st_size, state.st_mtime_ns]

@@ -75,7 +75,7 @@ class Folder:
         identity : dict
             What must be the same for a run to go on, by what it is called.
         parts : list of str
-            What the repaired pieces are called.
+            What the files of the run are called, repaired pieces among them.
         outputs : list of str
             Where the table and the list of changes go.
         force : bool
@@ -104,12 +104,30 @@ class Folder:
         with written_at_once(manifest) as file:
             file.write(json.dumps(content, indent=1).encode())
 
-    def unfinished(self, pieces: list[Piece], *, written: bool) -> list[Piece]:
-        """Return the pieces still to be done; `written`: each is a file that must be there."""
+    def unfinished(
+        self, pieces: list[Piece], targets: dict[str, str], *, written: bool
+    ) -> list[Piece]:
+        """Return the pieces still to be done.
+
+        Parameters
+        ----------
+        pieces : list of Piece
+            All pieces.
+        targets : dict of str to str
+            Where the pieces of a file are joined, by its path; then they need no longer be there.
+        written : bool
+            Whether the repaired pieces are written at all.
+
+        Returns
+        -------
+        list of Piece
+        """
+        joined = {path for path, target in targets.items() if Path(target).exists()}
         return [
             piece
             for piece in pieces
-            if not self._list(piece).exists() or (written and not self.target(piece).exists())
+            if not self._list(piece).exists()
+            or (written and piece.file not in joined and not self.target(piece).exists())
         ]
 
     def target(self, piece: Piece) -> Path:

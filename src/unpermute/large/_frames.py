@@ -30,7 +30,7 @@ class FrameFiles(TableFiles):
 
     def __init__(self, columns: list[str], sizes: list[int], name: str):
         self.columns, self._name = columns, name
-        self.notes, self.paths, self.names = [], [], []
+        self.notes, self.paths, self.names, self._states = [], [], [], []
         firsts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).tolist()
         parts = [f"part-{k:05d}.parquet" for k in range(len(sizes))]
         self.pieces = [

@@ -1,12 +1,13 @@
 """A table in Parquet files: pieces are row groups, blocks are batches of their rows."""
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from unpermute.files import TableError
-from unpermute.large._files import Block, Piece, TableFiles, file_states
+from unpermute.large._files import Block, Piece, TableFiles, file_state
 from unpermute.stream import import_optional
 
 __all__ = ["ParquetFiles"]
@@ -34,6 +35,7 @@ class ParquetFiles(TableFiles):
     def __init__(self, paths: list[str], names: list[str]):
         self.paths, self.names, self.notes, self.pieces = paths, names, [], []
         self.columns: list[str] = []
+        self._states = list(map(file_state, paths))
         first = 0
         for path, name in zip(paths, names, strict=True):
             with _open(path) as file:
@@ -56,8 +58,7 @@ class ParquetFiles(TableFiles):
 
         parts, start = [], 0
         with _open(piece.file) as file:
-            groups = range(piece.begin, piece.end)
-            for batch in file.iter_batches(row_groups=groups, use_threads=False):
+            for batch in _batches(file, piece):
                 first, last = np.searchsorted(rows, [start, start + len(batch)])
                 here = rows[first:last]
                 if len(here):
@@ -81,10 +82,9 @@ class ParquetFiles(TableFiles):
         """Judge a piece batch by batch; the repaired piece has the schema of the file."""
         import pyarrow
 
-        row, groups = piece.row, range(piece.begin, piece.end)
+        row = piece.row
         with _open(piece.file) as file, _Writer(sink, file) as writer:
-            # Threads of Arrow would compete with those that work on other pieces.
-            for batch in file.iter_batches(block_size, row_groups=groups, use_threads=False):
+            for batch in _batches(file, piece, batch_size=block_size):
                 result = judge(pyarrow.Table.from_batches([batch]))
                 writer.add(result.frame)
                 rows = np.arange(row, row + len(batch))
@@ -93,7 +93,7 @@ class ParquetFiles(TableFiles):
 
     def identity(self):
         """Return names, sizes and times of the files."""
-        return {"files": file_states(self.paths, self.names)}
+        return {"files": self._named_states()}
 
     def _check_schema(self, schema, path):
         """Take the schema of the first file; the others must have the same."""
@@ -153,7 +153,24 @@ def _open(path):
     try:
         return import_optional("pyarrow.parquet").ParquetFile(path)
     except (pyarrow.ArrowInvalid, OSError) as error:
-        raise TableError(f"{path} is not a complete Parquet file: {error}.") from None
+        if isinstance(error, OSError) and error.errno is not None:
+            raise TableError(f"{path} cannot be read: {os.strerror(error.errno)}.") from None
+        why = str(error).strip(" .\n")
+        raise TableError(f"{path} is not a complete Parquet file: {why}.") from None
+
+
+def _batches(file, piece, **options):
+    """Yield the records of a piece, some at a time."""
+    groups = range(piece.begin, piece.end)
+    try:
+        # Threads of Arrow would compete with those that work on other pieces.
+        yield from file.iter_batches(row_groups=groups, use_threads=False, **options)
+    except (import_optional("pyarrow").ArrowException, OSError) as error:
+        why = str(error).strip(" .\n")
+        raise TableError(
+            f"{piece.file} is damaged between its records {piece.row:,} and"
+            f" {piece.row + piece.size:,}: {why}."
+        ) from None
 
 
 def _codec(metadata):

@@ -16,9 +16,9 @@ from unpermute import __version__
 from unpermute._progress import report
 from unpermute._words import counted
 from unpermute.files import TableError
-from unpermute.large._files import TableFiles
+from unpermute.large._files import FILE_ENDS, TableFiles
 from unpermute.large._folder import Folder, aside_folder
-from unpermute.large._work import COUNTED, JudgePiece, TakeSample, worst
+from unpermute.large._work import COUNTED, JudgePiece, TakeSample, tally_sentences, uncounted, worst
 from unpermute.stream import check_count, written_at_once
 from unpermute.table import TableModel, learn_sample
 
@@ -153,24 +153,41 @@ def process(run, files: TableFiles, job: Job) -> FilesResult:
         raise TableError("The files hold no records.")
     _check_names(files, job)
     _check_pieces(files)
-    states = files.identity()
     folder = _folder(files, job)
+    try:
+        files, model, learned, found = _learn_and_judge(run, files, job, folder)
+    except (ValueError, OSError) as error:
+        # Bytes that moved look like any error of a file.
+        _refuse_changed(files, error)
+        raise
+    _refuse_changed(files)
+    if folder is not None:
+        _put_in_place(folder, files, job)
+    summary = _summary(found, files, job, learned) | {"seconds": time.perf_counter() - start}
+    records = worst(record for each in found for record in each["named"])
+    return FilesResult(summary, records, model, job.output, job.changes)
+
+
+def _learn_and_judge(run, files, job, folder):
+    """Return the files as they are read, the model, what was learned, and what was found."""
     kept = None if folder is None else folder.kept_model()
     model, learned = kept or _learn(run, files, job)
     if kept is None and folder is not None:
         folder.keep_model(model, learned)
     files = files.settled(learned["settled"])
     task = JudgePiece(files, model, job.judging, job.block_size, folder, job.command == "repair")
-    found = _work_through(run, task, files.pieces)
-    if files.identity() != states:
+    found = _work_through(run, task, files.pieces, _targets(folder, files, job))
+    return files, model, learned, found
+
+
+def _refuse_changed(files, error=None):
+    """Refuse files that are no longer what they were when they were opened."""
+    path = files.changed()
+    if path is not None:
         raise TableError(
-            "The files changed while they were read; nothing is put in place. Try again."
-        )
-    if folder is not None:
-        _put_in_place(folder, files, job)
-    summary = _summary(found, files, job, learned) | {"seconds": time.perf_counter() - start}
-    records = worst(record for each in found for record in each["named"])
-    return FilesResult(summary, records, model, job.output, job.changes)
+            f"{path} changed while it was read, so the results are of no use; --force starts"
+            " afresh."
+        ) from error
 
 
 def _check_pieces(files):
@@ -198,14 +215,13 @@ def _check_names(files, job):
 
 def _folder(files, job):
     """Prepare the folder of a run; None: nothing is kept."""
-    single = files.format == "csv" and len(files.paths) == 1
     target = job.output if job.output is not None else job.changes
     if target is None:
         return None
     to_folder = job.output is not None and (
         os.path.isdir(job.output) or job.output.endswith(os.sep)
     )
-    aside = job.output is None or (single and not to_folder)
+    aside = job.output is None or (files.single and not to_folder)
     folder = Folder(aside_folder(target) if aside else job.output)
     _check_outputs(files, job, folder, aside)
     identity = {
@@ -218,7 +234,8 @@ def _folder(files, job):
         "version of unpermute": __version__,
     }  # fmt: skip
     parts, outputs = [piece.part for piece in files.pieces], _places(job)
-    folder.prepare(identity, parts, outputs, force=job.force)
+    joined = [] if aside or files.format != "csv" else files.names
+    folder.prepare(identity, [*parts, *joined], outputs, force=job.force)
     return folder
 
 
@@ -248,9 +265,10 @@ def _check_outputs(files, job, folder, aside):
         place = os.path.realpath(job.output)
         if any(path.startswith(place + os.sep) for path in inputs):
             raise TableError(f"{job.output} holds the input; name another output folder.")
-        if files.format == "parquet" and job.output.lower().endswith((".parquet", ".pq")):
+        called = {"parquet": "Parquet", "csv": "CSV"}.get(files.format)
+        if called and not os.path.isdir(job.output) and job.output.lower().endswith(FILE_ENDS):
             raise TableError(
-                f"{job.output} would be a folder of Parquet files; give it a name without the"
+                f"{job.output} would be a folder of {called} files; give it a name without the"
                 " extension of a file."
             )
 
@@ -276,7 +294,7 @@ def _learn(run, files, job):
     learned = {name: summary[name] for name in ("structure", "judged_columns", "trials")}
     questions = [_question(each) for each in summary["questions"]]
     learned |= {"columns": result.model.names, "questions": questions, "settled": settled}
-    return result.model, learned | {"n_drawn": size, "notes": summary["notes"]}
+    return result.model, learned | {"n_drawn": size, "notes": uncounted(result)}
 
 
 def _question(question):
@@ -289,11 +307,19 @@ def _question(question):
     }
 
 
-def _work_through(run, task, pieces):
+def _targets(folder, files, job):
+    """Where every CSV file goes, by its path; empty where pieces are not joined."""
+    if job.output is None or files.format != "csv":
+        return {}
+    aside = folder.path != job.output
+    names = [job.output] if aside else [os.path.join(job.output, name) for name in files.names]
+    return dict(zip(files.paths, names, strict=True))
+
+
+def _work_through(run, task, pieces, targets):
     """Judge all pieces that are not done yet; returns what was found in every piece."""
     folder = task.folder
-    written = task.change and task.files.format == "parquet"  # those of CSV are joined and removed
-    left = pieces if folder is None else folder.unfinished(pieces, written=written)
+    left = pieces if folder is None else folder.unfinished(pieces, targets, written=task.change)
     total = sum(piece.size for piece in pieces)
     done, found = total - sum(piece.size for piece in left), {}
     if done:
@@ -310,10 +336,9 @@ def _work_through(run, task, pieces):
 
 def _put_in_place(folder, files, job):
     """Make the outputs of the pieces, and remove what was set aside for them."""
-    if job.output is not None and files.format == "csv":
-        aside = folder.path != job.output
-        names = [job.output] if aside else [os.path.join(job.output, name) for name in files.names]
-        folder.join_parts(files, dict(zip(files.paths, names, strict=True)))
+    targets = _targets(folder, files, job)
+    if targets:
+        folder.join_parts(files, targets)
     if job.changes is not None:
         with written_at_once(Path(job.changes)) as sink:
             folder.write_changes(files.pieces, sink)
@@ -323,13 +348,15 @@ def _put_in_place(folder, files, job):
 
 def _summary(found, files, job, learned):
     counts = {name: sum(each[name] for each in found) for name in COUNTED}
+    # Sums of sums differ in their last digits.
+    counts["expected_wrong_cells"] = round(counts["expected_wrong_cells"], 6)
     n_ragged = sum(each["n_ragged"] for each in found)
     notes = [*files.notes, *dict.fromkeys(note for each in found for note in each["notes"])]
-    notes += [note for note in learned["notes"] if note not in notes]
+    notes += [note for note in learned["notes"] if note not in notes] + tally_sentences(found)
     if n_ragged:
         notes.append(
             f"{counted(n_ragged, 'line')} with another number of fields than the header left as"
-            " they are."
+            f" they are (the first: {files.first_odd})."
         )
     settings = {"sample_size": job.sample_size, **job.learning, **job.judging}
     return {

@@ -29,7 +29,8 @@ def repair_table(
         A folder of Parquet or CSV files, a pattern such as ``"data/*.parquet"``, or files; all
         with the same columns.
     output : str or path
-        A folder, which is created; for a single CSV file, a file.
+        A folder, which is created. If the source is the path of a CSV file, a file, unless it ends
+        in a slash or is a folder that exists.
     changes : str or path, default=None
         Parquet file for the list of proposed changes.
     model : TableModel, default=None
@@ -136,4 +137,6 @@ def open_files(source, style: CsvStyle | None = None, format: str | None = None)
         return ParquetFiles(paths, names)
     if format == "tsv" and style.delimiter is None:
         style = replace(style, delimiter="\t")
-    return CsvFiles(paths, names, style)
+    files = CsvFiles(paths, names, style)
+    files.single = isinstance(source, str | os.PathLike) and os.path.isfile(source)
+    return files

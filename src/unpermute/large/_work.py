@@ -7,20 +7,27 @@ call the same tasks on the same pieces, so that their answers agree.
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from unpermute._progress import on_progress
 from unpermute.large._files import Piece, TableFiles
 from unpermute.large._folder import CHANGES_SCHEMA, Folder
-from unpermute.numerics.parallel import one_blas_thread
+from unpermute.numerics.parallel import n_threads, one_blas_thread
 from unpermute.stream import written_at_once
-from unpermute.table import TableModel
+from unpermute.table import TableModel, Tally, added_up
 
-__all__ = ["COUNTED", "JudgePiece", "TakeSample", "run_here", "worst"]
+__all__ = [
+    "COUNTED",
+    "JudgePiece",
+    "TakeSample",
+    "run_here",
+    "tally_sentences",
+    "uncounted",
+    "worst",
+]
 
 # What is counted, most suspicious records that are named, and what is said of them.
 COUNTED = ("n_rows", "n_repaired", "n_uncertain", "n_moved_cells", "expected_wrong_cells")
@@ -98,13 +105,15 @@ class _Found:
         self._counts: dict[str, Any] = dict.fromkeys(COUNTED, 0)
         self._named: list[dict[str, Any]] = []
         self._notes: dict[str, None] = {}
+        self._tallies: list[Tally] = []
 
     def add(self, block):
         """Add what was found in a block."""
         summary = block.result.summary
         for name in COUNTED:
             self._counts[name] += summary[name]
-        self._notes |= dict.fromkeys(summary["notes"])
+        self._notes |= dict.fromkeys(uncounted(block.result))
+        self._tallies = added_up([*self._tallies, *block.result.tallies])
         self._named = worst(self._named + self._most_suspicious(block))
         if block.listed:
             self._list(block)
@@ -113,7 +122,7 @@ class _Found:
         """Return counts, notes, and the most suspicious records."""
         n_ragged = self._piece.size - self._counts["n_rows"]
         more = {"n_ragged": n_ragged, "notes": list(self._notes), "named": self._named}
-        return self._counts | more
+        return self._counts | more | {"tallies": list(map(astuple, self._tallies))}
 
     def _most_suspicious(self, block):
         vectors = block.result.vectors
@@ -139,11 +148,11 @@ class _Found:
 
 def run_here(task, pieces: list[Piece], n_jobs=None) -> Iterator[tuple[Piece, Any]]:
     """Call a task on every piece, on threads of this process; yield pieces with their results."""
-    n_threads = min(effective_n_jobs(n_jobs), len(pieces))
-    if n_threads <= 1:
+    count = min(n_threads(n_jobs), len(pieces))
+    if count <= 1:
         yield from ((piece, task(piece)) for piece in pieces)
         return
-    pool = ThreadPoolExecutor(n_threads)
+    pool = ThreadPoolExecutor(count)
     try:
         # Threads of BLAS would compete with those of the pieces.
         with one_blas_thread():
@@ -152,6 +161,22 @@ def run_here(task, pieces: list[Piece], n_jobs=None) -> Iterator[tuple[Piece, An
                 yield futures.pop(future), future.result()
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def uncounted(result) -> list[str]:
+    """Return the notes of a result that count nothing, and are true of the whole table."""
+    counting = {tally.sentence for tally in result.tallies}
+    return [note for note in result.summary["notes"] if note not in counting]
+
+
+def tally_sentences(summaries: Iterable[dict[str, Any]]) -> list[str]:
+    """Return what was counted in all pieces."""
+    tallies = (
+        Tally(kind, count, tuple((place, name) for place, name in columns))
+        for each in summaries
+        for kind, count, columns in each["tallies"]
+    )
+    return [tally.sentence for tally in added_up(tallies)]
 
 
 def _be_quiet(stage, done, total):
