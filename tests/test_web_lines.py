@@ -88,7 +88,7 @@ def test_the_list_and_a_line_show_fields_and_the_proposal(browser):
     # A line among its neighbours in the file is shown, field by field.
     assert 'colspan="10"' in detail
     hopeless = browser.get("/records/80").text
-    assert "No single edit makes this line regular" in hopeless
+    assert "No single edit gives this line the right number of fields" in hopeless
     assert 'value="accept"' not in hopeless
 
 

@@ -2,7 +2,10 @@
 
 import io
 import json
+import threading
+import time
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -10,6 +13,7 @@ import pytest
 
 from browsing import browser_of
 from reviewed_tables import as_csv, as_ragged_csv, patients
+from unpermute._progress import report
 from unpermute.files import CsvStyle, read_table
 from unpermute.web import _scan
 from unpermute.web._scan import scan_path
@@ -65,6 +69,22 @@ def no_scan(monkeypatch):
         raise AssertionError("scanned again")
 
     monkeypatch.setattr(_scan, "scan", refuse)
+
+
+@pytest.fixture
+def slow_scan(monkeypatch):
+    """Scans that report progress until they are told to find what the table's scan found."""
+    begun, found = threading.Semaphore(0), {}
+
+    def work(source, options, n_jobs=None):
+        begun.release()
+        while options["min_confidence"] not in found:
+            report("search records", 0, 1)
+            time.sleep(0.001)
+        return found[options["min_confidence"]]
+
+    monkeypatch.setattr("unpermute.web._review.scan_table", work)
+    return begun, found
 
 
 def test_a_restart_shows_the_same_without_a_scan(table, scanned, no_scan):
@@ -149,6 +169,63 @@ def test_other_options_of_reading_are_noticed(table, monkeypatch):
     bench.close()
 
 
+def _other_options(parts):
+    told = json.loads(parts["scan.json"])
+    told["key"]["options"] |= {"id": None, "min_confidence": 0.8}
+    parts["scan.json"] = json.dumps(told).encode()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (_rewritten(_other_options), "made with other options (id, min_confidence)"),
+        (_rewritten(_other_key), "of another table, or of this one read with other options"),
+        (_rewritten(_other_version), "made by another version"),
+        (_damaged, "cannot be read"),
+        (lambda path: path.unlink(), "was not kept"),
+    ],
+)
+def test_pages_say_why_a_table_is_scanned_again(table, slow_scan, spoil, why):
+    begun, found = slow_scan
+    bench = reopened(table)
+    kept = bench.review._scan
+    bench.close()
+    spoil(scan_path(str(table)))
+    bench = reopened(table)
+    assert begun.acquire(timeout=10)
+    browser = browser_of(bench)
+    assert why in browser.get("/progress").text
+    found[0.95] = kept
+    bench.job.wait(10)
+    assert why in browser.get("/summary").text
+    bench.scan()
+    bench.job.wait(10)
+    assert why not in browser.get("/summary").text
+    bench.close()
+
+
+def test_a_scan_is_shown_and_written_down_with_its_own_options(table, slow_scan):
+    begun, found = slow_scan
+    bench = reopened(table)
+    browser, review = browser_of(bench), bench.review
+    n_entries = len(review.journal.entries)
+    browser.post("/columns", data={"id": "name", "min_confidence": "0.8"})
+    assert begun.acquire(timeout=10)
+    browser.post("/progress")  # cancelled: the pages go on to show the scan before
+    assert review.options["id"] == "patient"
+    assert ">patient</th>" in browser.get("/records").text
+    assert 'value="name" selected' in browser.get("/columns").text  # for the next scan
+    bench.scan()
+    assert begun.acquire(timeout=10)
+    review.choose({"id": "city", "min_confidence": 0.7})  # after the scan has begun
+    found[0.8] = replace(review._scan, options=review.options | {"id": "name"})
+    bench.job.wait(10)
+    browser.get("/summary")
+    assert [entry["options"]["id"] for entry in review.journal.entries[n_entries:]] == ["name"]
+    assert review.options["id"] == "name"
+    bench.close()
+
+
 def test_a_folder_that_cannot_be_written_does_no_harm(table, monkeypatch):
     def fail(*_args, **_options):
         raise OSError(28, "no space left")
@@ -167,7 +244,7 @@ def test_what_a_file_cannot_hold_is_not_kept(table):
     found.result.moves.evidence[0] = "\udc80"
     path = scan_path(str(table))
     path.unlink()
-    _scan.keep_scan(path, found, review.source, review.journal.sha256, review.options)
+    _scan.keep_scan(path, found, review.source, review.journal.sha256)
     assert not path.exists()
     bench.close()
 
@@ -211,3 +288,42 @@ def test_shuffled_columns_are_found_if_wanted(tmp_path):
     again = reopened(path)
     assert again.review.shuffled_columns["found"] == [found]
     again.close()
+
+
+def test_a_second_scan_cancels_the_first(table, slow_scan):
+    bench, (begun, found) = reopened(table), slow_scan
+    browser, kept = browser_of(bench), scan_path(str(table)).read_bytes()
+    browser.post("/columns", data={"min_confidence": "0.8"})
+    first = bench.job
+    assert begun.acquire(timeout=10)
+    browser.post("/columns", data={"min_confidence": "0.9"})
+    assert bench.job is not first
+    first.wait(10)
+    assert first.cancelled
+    assert scan_path(str(table)).read_bytes() == kept
+    found[0.9] = bench.review._scan
+    bench.job.wait(10)
+    assert browser.get("/summary").status_code == 200
+    assert bench.problem == ""
+    bench.close()
+
+
+def test_a_scan_that_is_cancelled_at_its_end_is_not_kept(table, monkeypatch):
+    bench, begun, cancelled = reopened(table), threading.Event(), threading.Event()
+    found, kept = bench.review._scan, scan_path(str(table)).read_bytes()
+
+    def work(*_args):
+        begun.set()
+        cancelled.wait(10)
+        return found
+
+    monkeypatch.setattr("unpermute.web._review.scan_table", work)
+    bench.review.choose({"min_confidence": 0.8})
+    bench.scan()
+    job = bench.job
+    assert begun.wait(10)
+    bench.cancel()
+    cancelled.set()
+    job.wait(10)
+    assert scan_path(str(table)).read_bytes() == kept
+    bench.close()

@@ -66,15 +66,14 @@ def served(patients_csv, found, tmp_path):
     from serving import Served
 
     from unpermute.files import read_table
-    from unpermute.web._scan import Scan
+    from unpermute.web._scan import DEFAULTS, Scan
     from unpermute.web._workbench import Workbench
 
     path = tmp_path / "patients.csv"
     path.write_bytes(patients_csv)
     bench = Workbench(read_table, tmp_path)
     bench.open_now(str(path))
-    bench.review.choose({"id": "patient"})
-    bench.review.take(Scan(found))
+    bench.review.take(Scan(found, options=DEFAULTS | {"id": "patient"}))
     served = Served(bench)
     yield served
     served.stop()

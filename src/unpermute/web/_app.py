@@ -118,7 +118,7 @@ class Pages:
             name: [str(v) for v in head[name].to_list() if v is not None] for name in head.columns
         }
         return self._page(
-            "columns.html.j2", kinds=review.kinds, options=review.options, samples=samples,
+            "columns.html.j2", kinds=review.kinds, options=review.chosen, samples=samples,
             names=list(review.source.columns), allowed=KINDS, notes=review.source.notes,
             n_ragged=_n_ragged(review),
         )  # fmt: skip
@@ -276,13 +276,21 @@ class Pages:
     async def refused(self, request: Request, error: Exception) -> Response:
         """Say in a sentence why something was not done."""
         return self._page(
-            "refused.html.j2", sentence=str(error), back=self._bench.where, status=409
+            "refused.html.j2",
+            title="This was not done",
+            sentence=str(error),
+            back=self._bench.where,
+            status=409,
         )
 
     async def not_found(self, request: Request, error: Exception | None) -> Response:
         """Say that there is no such page."""
         return self._page(
-            "refused.html.j2", sentence="There is no such page.", back="/", status=404
+            "refused.html.j2",
+            title="Page not found",
+            sentence="There is no such page.",
+            back="/",
+            status=404,
         )
 
     def _decided(self, review, row, form):
@@ -334,6 +342,7 @@ class Pages:
             "message": message,
             "version": bench.version,
             "problem": bench.problem,
+            "notice": bench.notice,
             "table": os.path.basename(review.path) if review else "",
             "counts": review.counts() if review is not None and review.is_scanned else None,
             "path": template.split(".")[0],

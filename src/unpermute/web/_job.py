@@ -82,7 +82,7 @@ class Job:
         """Return how far it is: stage, per cent, and the time gone and left in words."""
         gone = time.monotonic() - self._began
         share = (self._part + self._share) / self._n_parts
-        told = f"{_duration(gone)} gone"
+        told = f"{_duration(gone)} elapsed"
         if share > _KNOWN_SHARE and gone > _KNOWN_SECONDS:
             told += f", about {_duration(gone * (1 - share) / share)} left"
         return {

@@ -74,7 +74,7 @@ class Profile:
         if self._is_numeric:
             value = self._value(text)
             what = "date" if self._kind == "date" else "number"
-            return f"is no {what}, as the others are" if value is None else self._rank(value)
+            return f"not a {what}, unlike the others" if value is None else self._rank(value)
         n = int((self._texts == text).sum())
         return (
             f"occurs in {share_text(n / len(self._texts))} of the records" if n else "never occurs"

@@ -265,7 +265,7 @@ class Filter:
         if self.column:
             parts.append(f"column {self.column}")
         if self.low > 0:
-            parts.append(f"P ≥ {self.low:g}")
+            parts.append(f"probability ≥ {self.low:g}")
         if self.high < 1:
-            parts.append(f"P < {self.high:g}")
+            parts.append(f"probability < {self.high:g}")
         return ", ".join(parts)

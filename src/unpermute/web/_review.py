@@ -8,6 +8,7 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
+from unpermute._progress import report
 from unpermute._words import counted
 from unpermute.files import (
     Changes,
@@ -21,19 +22,18 @@ from unpermute.files import (
 )
 from unpermute.records import KINDS, describe_columns, read_cells
 from unpermute.table import TableResult
+from unpermute.web._job import PARTS
 from unpermute.web._journal import ANSWERS, Journal, rows_as_ranges, rows_from_ranges
 from unpermute.web._lines import Lines
 from unpermute.web._orders import STAYS, Orders
 from unpermute.web._records import Filter, Records, records_of, records_of_lines
-from unpermute.web._scan import Scan, keep_scan, kept_scan, scan_path, scan_table
+from unpermute.web._scan import DEFAULTS, Scan, keep_scan, kept_scan, scan_path, scan_table
 from unpermute.web._standing import ACCEPTED, OPEN, Standing
 
 __all__ = ["BY_QUESTION", "Review", "open_review"]
 
 BY_QUESTION = "answered for many rows at once"
 BY_HAND = "edited by hand"
-_DEFAULTS: dict[str, Any] = {"id": None, "groups": None, "kinds": {}, "min_confidence": 0.95,
-                             "shuffled_columns": False}  # fmt: skip
 # Records that tell what columns hold before the scan, which reads them all.
 _LOOKED_AT = 20_000
 # Characters of a note.
@@ -79,14 +79,16 @@ class Review:
     ----------
     kinds : list of ColumnKind
         What the columns were recognised as.
-    options : dict
-        Options of the scan.
+    chosen : dict
+        Options of the next scan.
     standing : Standing
         What is in force.
     irregular : Lines
         Lines with another number of fields than the header.
     was_scanned : bool
         Whether the journal knows of a scan.
+    why_again : str
+        Why that scan has to be repeated, in a few words.
     """
 
     def __init__(self, path: str, source: SourceTable, journal: Journal, n_jobs: int | None = None):
@@ -96,8 +98,9 @@ class Review:
         self.orders = Orders(list(source.columns))
         self.irregular = Lines(source)
         self.standing = Standing(source.n_rows, self.orders, journal.entries)
-        self.options: dict[str, Any] = self._scanned_options() or _DEFAULTS
+        self.chosen: dict[str, Any] = self._scanned_options() or DEFAULTS
         self.was_scanned = self._scanned_options() is not None
+        self.why_again = ""
         self._scan: Scan | None = None
         self._found: Records | None = None
         self._records: Records | None = None
@@ -106,6 +109,11 @@ class Review:
     def is_scanned(self) -> bool:
         """Whether there is something to decide about."""
         return self._records is not None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of the scan that is shown; before the first one, of the next."""
+        return self.chosen if self._scan is None else self._scan.options
 
     @property
     def result(self) -> TableResult:
@@ -129,8 +137,8 @@ class Review:
     # The scan.
 
     def choose(self, options: dict[str, Any]) -> None:
-        """Set the options of the scan; bad ones are refused in a sentence."""
-        chosen = {**_DEFAULTS, **options}
+        """Set the options of the next scan; bad ones are refused in a sentence."""
+        chosen = {**DEFAULTS, **options}
         named = [chosen[name] for name in ("id", "groups") if chosen[name]]
         check_columns([*named, *chosen["kinds"]], self.source)
         for name, kind in chosen["kinds"].items():
@@ -138,29 +146,29 @@ class Review:
                 raise TableError(f"{name!r}: {kind!r} must be one of {', '.join(KINDS)}.")
         if not 0 <= chosen["min_confidence"] <= 1:
             raise TableError("The confidence must be between 0 and 1.")
-        self.options = chosen
+        self.chosen = chosen
 
     def scan(self) -> Scan:
         """Find suspicious records, and keep what was found; takes its time."""
         self.lines([])  # found now, so that the list does not wait for it
-        options = self.options  # they may be chosen again while this scan is running
-        found = scan_table(self.source, options, self._n_jobs)
-        keep_scan(scan_path(self.path), found, self.source, self.journal.sha256, options)
+        found = scan_table(self.source, self.chosen, self._n_jobs)
+        report(PARTS, 1, 1)  # a scan that was cancelled by now ends here, and is not kept
+        keep_scan(scan_path(self.path), found, self.source, self.journal.sha256)
         return found
 
     def restore(self) -> None:
         """Show what the last scan found, if that was kept."""
         if self.was_scanned:
             path, sha256 = scan_path(self.path), self.journal.sha256
-            found = kept_scan(path, self.source, sha256, self.options)
+            found, self.why_again = kept_scan(path, self.source, sha256, self.chosen)
             if found is not None:
                 self.lines([])
                 self.take(found)
 
     def take(self, found: Scan) -> None:
         """Show what a scan found from now on."""
-        if self.options != self._scanned_options():
-            self._add("scan", options=self.options)
+        if found.options != self._scanned_options():
+            self._add("scan", options=found.options)
         self.was_scanned, self._scan = True, found
         cells = records_of(found.result.moves.in_file(self.source), self.orders)
         self._found = cells.merged(records_of_lines(found.lines, self.orders))
@@ -169,7 +177,7 @@ class Review:
     def _scanned_options(self):
         """Options of the last scan, None if there was none."""
         scans = [entry["options"] for entry in self.journal.entries if entry["do"] == "scan"]
-        return {name: scans[-1].get(name, _DEFAULTS[name]) for name in _DEFAULTS} if scans else None
+        return {name: scans[-1].get(name, DEFAULTS[name]) for name in DEFAULTS} if scans else None
 
     # Decisions.
 

@@ -24,12 +24,20 @@ from unpermute.files import Changes, LineEdit, OutputFiles, SourceTable
 from unpermute.table import RaggedProposal, TableResult, judge_ragged, scan
 from unpermute.web._job import PARTS
 
-__all__ = ["Scan", "keep_scan", "kept_scan", "scan_path", "scan_table"]
+__all__ = ["DEFAULTS", "Scan", "keep_scan", "kept_scan", "scan_path", "scan_table"]
 
+DEFAULTS: dict[str, Any] = {"id": None, "groups": None, "kinds": {}, "min_confidence": 0.95,
+                            "shuffled_columns": False}  # fmt: skip
 _FORMAT = 1
 _CELLS = {
     "rows": pl.Int64, "columns": pl.Int64, "from_columns": pl.Int64, "confidence": pl.Float64,
     "damaged": pl.Float64, "accept": pl.Boolean, "cause": pl.String, "evidence": pl.String,
+}  # fmt: skip
+# What is said if these parts of the key are others; the first pair that differs counts.
+_OTHERS = {
+    ("format", "unpermute", "polars"): "the scan that was kept was made by another version",
+    ("table", "frame", "columns", "rows"):
+        "the scan that was kept is of another table, or of this one read with other options",
 }  # fmt: skip
 # Cells of a shuffled column that are shown.
 _EXAMPLES = 5
@@ -43,7 +51,7 @@ _FAILURES = (
 
 @dataclass(frozen=True)
 class Scan:
-    """What a scan finds in a table.
+    """What a scan finds in a table, and the options that it was told.
 
     Attributes
     ----------
@@ -54,11 +62,15 @@ class Scan:
     columns : dict or None
         Columns whose rows seem to be shuffled, if these were looked for: ``sentence``, ``notes``
         and ``found``, one dict per column.
+    options : dict
+        What a person chose: ``id``, ``groups``, ``kinds``, ``min_confidence`` and
+        ``shuffled_columns``.
     """
 
     result: TableResult
     lines: list[RaggedProposal] = field(default_factory=list)
     columns: dict[str, Any] | None = None
+    options: dict[str, Any] = field(default_factory=DEFAULTS.copy)
 
 
 def scan_table(source: SourceTable, options: dict[str, Any], n_jobs: int | None = None) -> Scan:
@@ -75,7 +87,7 @@ def scan_table(source: SourceTable, options: dict[str, Any], n_jobs: int | None 
     if with_columns:
         report(PARTS, n_parts - 1, n_parts)
         columns = _shuffled_columns(source, options, n_jobs)
-    return Scan(result, lines, columns)
+    return Scan(result, lines, columns, options)
 
 
 def _shuffled_columns(source, options, n_jobs):
@@ -119,11 +131,11 @@ def scan_path(table: str) -> Path:
     return Path(f"{table}.unpermute-scan")
 
 
-def keep_scan(path: Path, found: Scan, source: SourceTable, sha256: str, options: dict) -> None:
+def keep_scan(path: Path, found: Scan, source: SourceTable, sha256: str) -> None:
     """Write a scan; what cannot be written is not kept, and will be repeated."""
     with contextlib.suppress(*_FAILURES), OutputFiles(force=True) as files:
         files.plan(str(path))
-        files.write(str(path), [_packed(found, _key(source, sha256, options))])
+        files.write(str(path), [_packed(found, _key(source, sha256, found.options))])
         files.commit()
 
 
@@ -146,20 +158,34 @@ def _packed(found, key):
     return sink.getvalue()
 
 
-def kept_scan(path: Path, source: SourceTable, sha256: str, options: dict) -> Scan | None:
-    """Return the scan that was kept, None if there is none of this table and these options."""
+def kept_scan(
+    path: Path, source: SourceTable, sha256: str, options: dict
+) -> tuple[Scan | None, str]:
+    """Return the scan that was kept of this table with these options, or None and why."""
     try:
         with zipfile.ZipFile(path) as file:
             told = json.loads(file.read("scan.json"))
-            if told["key"] != json.loads(json.dumps(_key(source, sha256, options))):
-                return None
+            key = json.loads(json.dumps(_key(source, sha256, options)))
+            if told["key"] != key:
+                return None, _difference(told["key"], key)
             cells, scores = (
                 pl.read_parquet(io.BytesIO(file.read(f"{name}.parquet")))
                 for name in ("cells", "scores")
             )
-        return _restored(told, cells, scores, source)
+        return _restored(told, cells, scores, source), ""
+    except FileNotFoundError:
+        return None, "the last scan was not kept"
     except _FAILURES:
-        return None
+        return None, "the scan that was kept cannot be read"
+
+
+def _difference(told, key):
+    """Why a scan with another key does not count."""
+    for names, why in _OTHERS.items():
+        if any(told[name] != key[name] for name in names):
+            return why
+    others = [name for name, value in key["options"].items() if told["options"].get(name) != value]
+    return f"the scan that was kept was made with other options ({', '.join(others)})"
 
 
 def _restored(told, cells, scores, source):
@@ -179,7 +205,7 @@ def _restored(told, cells, scores, source):
         for row, edit, confidence, accepted in told["lines"]
     ]
     result = TableResult(source.frame, None, scores, told["summary"], moves=moves)
-    return Scan(result, lines, told["columns"])
+    return Scan(result, lines, told["columns"], told["key"]["options"])
 
 
 def _key(source, sha256, options):

@@ -35,6 +35,8 @@ class Workbench:
         What runs in the background.
     problem : str
         Why the last job failed, in a sentence.
+    notice : str
+        Why the table that was opened is scanned again, in a sentence.
     is_ending : bool
         Whether the server ends, so that tabs should stop listening.
     """
@@ -45,7 +47,7 @@ class Workbench:
         self._open_table, self.folder, self._n_jobs = open_table, folder, n_jobs
         self.review: Review | None = None
         self.job: Job | None = None
-        self.problem = ""
+        self.problem = self.notice = ""
         self.is_ending = False
         self._past = 0
         self._profiles: Profiles | None = None
@@ -133,6 +135,7 @@ class Workbench:
             self.review = job.result
             if self.review.was_scanned and not self.review.is_scanned:
                 self.scan()
+                self.notice = f"The table is scanned again: {self.review.why_again}."
         elif job.result is not None:
             self._profiles = self._questions = None
             try:
@@ -171,10 +174,12 @@ class Workbench:
             self._past = self.version + 1
             self.review.journal.close()
         self.review = self.job = self._profiles = self._questions = None
-        self.problem = ""
+        self.problem = self.notice = ""
 
     def _begin(self, job):
-        self.problem, self.job = "", job
+        if self.job is not None:
+            self.job.cancel()
+        self.problem, self.notice, self.job = "", "", job
         job.start()
 
 
