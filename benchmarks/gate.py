@@ -121,6 +121,22 @@ def run(workloads: dict[str, Callable], records: dict[str, float], unit=referenc
     return measured
 
 
+def run_twice(workloads: dict[str, Callable], records: dict[str, float], unit=reference) -> dict:
+    """Measure all workloads, and once more those that are too slow: others may have disturbed."""
+    measured = run(workloads, records, unit)
+    slow = too_slow(measured, records)
+    again = run({name: workloads[name] for name in slow}, records, unit)
+    return measured | {
+        name: min(measured[name], found, key=lambda each: each.ratio)
+        for name, found in again.items()
+    }
+
+
+def too_slow(measured: dict[str, Measured], records: dict[str, float]) -> list[str]:
+    """Return the names of the workloads that take much longer than was recorded."""
+    return [name for name, found in measured.items() if is_too_slow(found, records.get(name))]
+
+
 def better(records: dict[str, float], measured: dict) -> dict[str, float]:
     """Return the records with what is new or became better."""
     found = {name: round(each.ratio, 3) for name, each in measured.items()}
@@ -139,9 +155,9 @@ def main():
     start = time.perf_counter()
     print(f"{'workload':34} {'ratio':>8}  {'of its record':16} {'CPU':>8}  counts")
     with threadpool_limits(1):
-        measured = run(chosen, records)
+        measured = run_twice(chosen, records)
     print(f"{time.perf_counter() - start:.0f} s in all")
-    slow = [name for name, found in measured.items() if is_too_slow(found, records.get(name))]
+    slow = too_slow(measured, records)
     if options.record:
         RECORDS.write_text(json.dumps(records | better(records, measured), indent=2) + "\n")
     if slow:

@@ -201,7 +201,7 @@ WORKLOADS = {
     ),
     "RobustPCA": partial(estimator, RobustPCA()),
     "LowRankRepresentation": partial(estimator, LowRankRepresentation()),
-    "MRUC": partial(estimator, MRUC(rank=5, max_iter=3, random_state=0), 15),
+    "MRUC": partial(estimator, MRUC(rank=5, max_iter=1, random_state=0), 15),
     "scan, wine": partial(of_table, scan, partial(_sklearn_table, load_wine, 6)),
     "scan, cancer": partial(of_table, scan, partial(_sklearn_table, load_breast_cancer, 20)),
     "scan, mixed": partial(of_table, scan, _mixed_table),

@@ -2,17 +2,17 @@
 
 import functools
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
 from unpermute._progress import report
 
-__all__ = ["map_blocks", "map_by", "one_blas_thread"]
+__all__ = ["map_blocks", "map_by", "n_threads", "one_blas_thread"]
 
 _map: ContextVar[Callable[[Callable, list[tuple[int, int]]], Iterable] | None] = ContextVar(
     "unpermute_map", default=None
@@ -49,21 +49,30 @@ def map_blocks(function, n_vectors, *, block, stage, n_jobs=None, pure=False):
     ranges = [(start, min(start + block, n_vectors)) for start in range(0, n_vectors, block)]
     there = _map.get() if pure and len(ranges) > 1 else None
     results = []
-    with one_blas_thread(), _threads(min(effective_n_jobs(n_jobs), len(ranges))) as here:
+    with one_blas_thread(), _threads(min(n_threads(n_jobs), len(ranges))) as here:
         for result in (there or here)(function, ranges):
             results.append(result)
             report(stage, min(len(results) * block, n_vectors), n_vectors)
     return results
 
 
+def n_threads(n_jobs):
+    """Return the number of threads, as joblib counts them."""
+    if n_jobs in (None, 1) and "joblib" not in sys.modules:
+        return 1  # nobody can have told joblib otherwise, and its import takes a tenth of a second
+    from joblib import effective_n_jobs
+
+    return effective_n_jobs(n_jobs)
+
+
 @contextmanager
-def _threads(n_threads):
+def _threads(count):
     """Give a function that yields the results of work on many ranges, in order."""
-    if n_threads <= 1:
+    if count <= 1:
         yield itertools.starmap
         return
     # joblib's own threads are asked every 10 ms whether they are ready: too long for many calls.
-    pool = ThreadPoolExecutor(n_threads)
+    pool = ThreadPoolExecutor(count)
     try:
         yield lambda function, ranges: pool.map(lambda bounds: function(*bounds), ranges)
     finally:
