@@ -4,6 +4,11 @@ import os
 
 import numpy as np
 import pytest
+from hypothesis import settings
+
+# On a busy machine, or while kernels are compiled, any example may take long.
+settings.register_profile("unpermute", deadline=None)
+settings.load_profile("unpermute")
 
 
 @pytest.fixture(params=[0, 1, 2])

@@ -141,7 +141,7 @@ def damaged(draw):
     return text.encode(), vectors, cells
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(damaged())
 def test_undo_restores_every_byte(case):
     raw, vectors, cells = case

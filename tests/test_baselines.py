@@ -325,7 +325,7 @@ def test_per_subspace_leaves_lonely_vectors_alone(rng):
     ids=name_of,
 )
 @given(order=st.permutations(range(12)))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_order_of_the_vectors_does_not_matter(model, order):
     X = np.random.default_rng(0).normal(size=(12, 2)) @ np.random.default_rng(1).normal(size=(2, 6))
     X[3, 2] += 4.0

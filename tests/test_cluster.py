@@ -221,7 +221,7 @@ def test_degenerate_data(clusterer, kind, affine):
 
 
 @pytest.mark.parametrize("model", MODELS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 1000), scale=st.sampled_from([1e-6, 0.1, 7.0, 1e6]))
 def test_scale_and_order_do_not_matter(model, seed, scale):
     X, _ = make_union(seed, noise=0.01)

@@ -81,7 +81,7 @@ def test_without_noise_the_permutations_restore_the_truth_exactly(snr_db):
     np.testing.assert_array_equal(restore(data), data.X_clean)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     n_subspaces=st.integers(1, 3),
     n_features=st.integers(2, 12),

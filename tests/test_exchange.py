@@ -75,7 +75,7 @@ def test_exchange_passes_over_missing_entries():
     np.testing.assert_allclose(mean[seen], alone[0])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     y=st.lists(st.floats(-100, 100, width=32), min_size=2, max_size=20),
     share=st.floats(0, 1),

@@ -40,7 +40,7 @@ def dense_walk(P, n_steps):
     return np.mean(steps, axis=0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10_000), n=st.integers(1, 8), n_steps=st.integers(1, 20))
 def test_walk_equals_matrix_powers(seed, n, n_steps):
     rng = np.random.default_rng(seed)

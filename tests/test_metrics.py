@@ -16,7 +16,7 @@ from unpermute.metrics import (
     undetected_outlier_ratio,
 )
 
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=60)
 label_cases = st.integers(1, 25).flatmap(
     lambda n: st.tuples(
         st.lists(st.integers(0, 3), min_size=n, max_size=n),

@@ -162,7 +162,7 @@ def test_ties_are_counted_once():
     by=st.integers(-5, 5),
     seed=st.integers(0, 100),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_pattern_is_a_permutation(kind, share, first, length, by, seed):
     pattern = Pattern(kind, share, first, first + length, by)
     order = pattern.order(21, np.random.default_rng(seed))

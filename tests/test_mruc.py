@@ -38,7 +38,7 @@ def error_of(model, data):
 
 
 @given(seed=st.integers(0, 10**6), size=st.integers(1, 8), epsilon=st.sampled_from([1e-3, 0.1, 3]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_plans_are_doubly_stochastic(seed, size, epsilon):
     costs = np.random.default_rng(seed).normal(size=(2, size, size))
     plans, errors = sinkhorn(costs, epsilon, np.zeros((2, size)), tol=1e-4, max_iter=200_000)
@@ -133,7 +133,7 @@ def test_many_vectors_count_by_their_moments(rng):
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_permutations_stay_permutations_and_groups_share_them(seed):
     rng = np.random.default_rng(seed)
     X, groups = rng.normal(size=(9, 4)), rng.integers(0, 3, size=9)

@@ -10,6 +10,8 @@ from sklearn.datasets import load_wine
 
 import unpermute
 from unpermute import PMSDR, _progress, on_progress
+from unpermute.files import Moves
+from unpermute.pmsdr._trial_report import TrialReport
 from unpermute.report import render_card
 from unpermute.table import audit, learn, repair, scan
 
@@ -74,9 +76,31 @@ def test_plot_returns_the_display(result):
 def test_texts_are_one_line(result, wine):
     model = learn(wine)
     assert repr(model).startswith("TableModel: 13 columns (alcohol, ")
-    for thing in (result, model, audit(wine, ["alcohol"], n_trials=1), PMSDR(random_state=0)):
+    assert repr(model.known).startswith("KnownRecords: ")
+    assert repr(result.moves) == "Changes: 2 cells, 2 of them accepted"
+    assert repr(Moves(*np.arange(12).reshape(4, 3))) == "Moves: 3 cells"
+    things = (result, result.moves, model, model.known, audit(wine, ["alcohol"], n_trials=1),
+              PMSDR(random_state=0))  # fmt: skip
+    for thing in things:
         assert "\n" not in repr(thing)
-        assert len(repr(thing)) < 400
+        assert len(repr(thing)) < 200
+
+
+def test_trials_are_a_line_a_text_and_a_table():
+    trials = TrialReport(
+        n_trials=1300, patterns={"scattered": 280, "window": 20}, found=0.9,
+        closer={"values": 0.98, "blend": 0.99}, sure={"values": 0.5, "blend": 0.6},
+        removed={"values": 0.4, "blend": 0.45}, reliability=[(0.95, 0.96, 100)],
+        reason="Trials <fail>.",
+    )  # fmt: skip
+    assert repr(trials) == "TrialReport: 1,300 trials, 90% found; values: 98.0% closer to the truth"
+    assert str(trials).count("\n") == 3
+    card = trials._repr_html_()
+    assert "<td>98.0%</td><td>50.0%</td><td>40.0%</td>" in card
+    assert "Trials &lt;fail&gt;." in card
+    nothing = TrialReport()
+    assert repr(nothing) == "TrialReport: no trials"
+    assert nothing._repr_html_() == "<p>No vector looks shuffled, so no trials were run.</p>"
 
 
 def test_a_models_card_escapes_names(wine):

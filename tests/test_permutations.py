@@ -1,7 +1,7 @@
 """Matching of values to a fitted vector."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import linear_sum_assignment
@@ -12,7 +12,6 @@ values = st.floats(-100, 100, allow_nan=False)
 shapes = st.shared(st.tuples(st.integers(1, 4), st.integers(2, 12)), key="shape")
 
 
-@settings(deadline=None)
 @given(Y=arrays(float, shapes, elements=values), fitted=arrays(float, shapes, elements=values))
 def test_permutations_are_permutations_and_never_cost_more(Y, fitted):
     permutations, cost = match_values(Y, fitted)
@@ -21,7 +20,6 @@ def test_permutations_are_permutations_and_never_cost_more(Y, fitted):
     assert np.all(cost <= in_place * (1 + 1e-12) + 1e-12)
 
 
-@settings(deadline=None)
 @given(Y=arrays(float, (2, 9), elements=values))
 def test_vectors_within_the_noise_stay(Y):
     permutations, _ = match_values(Y, Y + 0.01, noise_scale=0.01)

@@ -73,7 +73,7 @@ def test_second_repair_leaves_repaired_records_alone(rng, seed):
     assert np.mean(again) <= 0.02
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     n=st.integers(1, 40),
     p=st.integers(1, 7),
@@ -95,7 +95,7 @@ def test_permutations_stay_permutations(n, p, seed, rounded, missing):
     assert np.all(result.status[touched] == "recovered")
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(n=st.integers(20, 200), p=st.integers(3, 20), seed=st.integers(0, 10_000))
 def test_clean_low_rank_tables_stay_and_repairs_are_final(n, p, seed):
     rng = np.random.default_rng(seed)

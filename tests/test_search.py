@@ -190,7 +190,7 @@ def test_degenerate_vectors(y, affine, recwarn):
 
 # --- properties
 
-PROPERTY = settings(max_examples=15, deadline=None)
+PROPERTY = settings(max_examples=15)
 SEEDS = st.integers(0, 2**16)
 CELLS = st.sampled_from([(2, 1.0), (3, 0.5), (4, 0.3), (4, 0.6)])
 

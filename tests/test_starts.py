@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -12,7 +12,6 @@ from unpermute.numerics.starts import _least_squares_all, _predict_all
 few_values = st.sampled_from([-np.inf, -1.0, -0.0, 0.0, 2.5, 1e300, np.inf])
 
 
-@settings(deadline=None)  # the first call compiles
 @given(keys=arrays(float, st.integers(1, 300), elements=few_values | st.floats(allow_nan=False)))
 def test_sorting_is_that_of_numpy(keys):
     for order in (np.arange(len(keys)), np.arange(len(keys))[::-1].copy()):

@@ -226,7 +226,7 @@ matrices = arrays(
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("affine", [False, True])
 @pytest.mark.parametrize("method", ["svd", *ROBUST])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(X=matrices, data=st.data())
 @example(X=np.zeros((3, 4)), data=None)
 @example(X=np.ones((5, 4)), data=None)
@@ -243,7 +243,7 @@ def test_basis_is_orthonormal_whatever_the_data(method, affine, X, data):
     assert affine or not offset.any()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 1000), scale=st.sampled_from([1e-8, 0.3, 1e8]))
 def test_robust_basis_depends_on_directions_only(seed, scale):
     X, _ = make_subspace(seed, n_vectors=30, n_features=8, rank=2, n_stray=6, noise=0.02)

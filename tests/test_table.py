@@ -288,6 +288,51 @@ def test_a_type_without_missing_values_does_not_tell_which_source_is_in_order(wi
     assert set(result.vectors.query("status == 'uncertain'")["row"]) == {9, 18}
 
 
+@pytest.mark.parametrize("seed", [8, 12, 37])
+def test_damaged_records_do_not_vouch_for_each_other(seed):
+    rng, n = np.random.default_rng(seed), 120
+    frame = pl.DataFrame(
+        {
+            "name": rng.choice(["Ada", "Bo", "Cleo", "Dan", "Eve", "Fay", "Gus", "Hal"], n),
+            "orders": rng.poisson(6, n).astype(str),
+            "visits": rng.poisson(12, n).astype(str),
+            "spent": rng.gamma(9, 9, n).round(2),
+            "town": rng.choice(["Bonn", "Kiel", "Ulm", "Trier"], n),
+            "day": (np.datetime64("2024-01-01") + rng.integers(0, 300, n)).astype(str),
+        }
+    )
+    name, orders = frame["name"].to_list(), frame["orders"].to_list()
+    for j in (10, 70):
+        name[j], orders[j] = orders[j], name[j]
+    result = repair(frame.with_columns(pl.Series("name", name), pl.Series("orders", orders)))
+    assert_frame_equal(result.frame, frame)
+
+
+def test_columns_that_hold_the_same_values_are_not_suspected():
+    rng, n = np.random.default_rng(3), 1000
+
+    def times():
+        return [f"{k // 60:02d}:{k % 60:02d}" for k in rng.integers(0, 1440, n)]
+
+    frame = pd.DataFrame(
+        {
+            "opened": times(),
+            "closed": times(),
+            "amount": rng.gamma(4, 20, n).round(2).astype(str),
+            "name": rng.choice(["Ada", "Bo", "Cleo", "Dan", "Eve"], n),
+            "count": rng.poisson(9, n).astype(str),
+            "share": rng.normal(50, 9, n).round(1).astype(str),
+        }
+    )
+    damaged = frame.to_numpy(dtype=object)
+    rows = rng.choice(n, 50, replace=False)
+    for j in rows:
+        a, b = rng.choice(6, 2, replace=False)
+        damaged[j, a], damaged[j, b] = damaged[j, b], damaged[j, a]
+    result = scan(pd.DataFrame(damaged, columns=frame.columns))
+    assert len(set(result.vectors["row"]) - set(rows)) <= 20
+
+
 def test_only_the_chosen_columns_are_used(damaged):
     assert "alcohol" not in scan(damaged, exclude=["alcohol"]).summary["columns"]
     chosen = ["alcohol", "proline", "ash"]

@@ -35,7 +35,7 @@ from unpermute.theory import (
 from unpermute.theory._haar_moments import _coefficients, _kind, _pairings
 from unpermute.theory._simulation import draw_permutations
 
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=60)
 problems = st.integers(4, 300).flatmap(
     lambda n_features: st.tuples(
         st.just(n_features),

@@ -16,7 +16,7 @@ from unpermute.datasets import make_permuted_subspaces
 train = make_permuted_subspaces(3, 50, 30, 3, outlier_ratio=0.2, random_state=0)
 model = PMSDR(random_state=0).fit(train.X)
 
-sizes, seconds = [150, 400, 1000], []
+sizes, seconds = [90, 240, 600], []
 for size in sizes:
     data = make_permuted_subspaces(3, size // 3, 30, 3, outlier_ratio=0.05, random_state=1)
     start = time.process_time()

@@ -2,9 +2,11 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from html import escape
 
 import numpy as np
 
+from unpermute._words import counted
 from unpermute.pmsdr._decide import OUTPUTS
 
 __all__ = ["TrialReport", "report_trials"]
@@ -51,19 +53,47 @@ class TrialReport:
     abstained: bool = False
     reason: str = ""
 
-    def __str__(self):
+    def __repr__(self):
         if self.n_trials == 0:
-            return self.reason or "No vector looks shuffled, so no trials were run."
-        kinds = ", ".join(f"{count} {kind}" for kind, count in self.patterns.items())
+            return "TrialReport: no trials"
+        closer = [
+            f"; {name}: {share:.1%} closer to the truth" for name, share in self.closer.items()
+        ]
+        told = f"{counted(self.n_trials, 'trial')}, {self.found:.0%} found"
+        return f"TrialReport: {told}{''.join(closer[:1])}"
+
+    def __str__(self):
         lines = [
-            f"{self.n_trials} clean vectors shuffled ({kinds}); {self.found:.0%} were found.",
+            self._sentence(),
             *(
                 f"{name}: {self.closer[name]:.1%} of those found were closer to the truth after"
                 f" the repair; {self.sure[name]:.1%} reached the minimum confidence."
                 for name in self.closer
             ),
         ]
-        return "\n".join(lines + ([self.reason] if self.reason else []))
+        return "\n".join(lines + ([self.reason] if self.n_trials and self.reason else []))
+
+    def _repr_html_(self):
+        """Return the trials as a table for a notebook."""
+        heads = ("Output", "Closer to the truth", "Sure", "Error removed")
+        rows = [
+            f"<tr><th>{name}</th>"
+            + "".join(
+                f"<td>{each[name]:.1%}</td>" for each in (self.closer, self.sure, self.removed)
+            )
+            for name in self.closer
+        ]
+        head = "".join(f"<th>{each}</th>" for each in heads)
+        table = f"<table><tr>{head}</tr>{'</tr>'.join(rows)}</tr></table>" if rows else ""
+        reason = f"<p>{escape(self.reason)}</p>" if self.n_trials and self.reason else ""
+        return f"<p>{escape(self._sentence())}</p>{table}{reason}"
+
+    def _sentence(self):
+        if self.n_trials == 0:
+            return self.reason or "No vector looks shuffled, so no trials were run."
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.patterns.items())
+        vectors = counted(self.n_trials, "clean vector")
+        return f"{vectors} shuffled ({kinds}); {self.found:.0%} were found."
 
 
 def report_trials(judge, trials, known, min_confidence):

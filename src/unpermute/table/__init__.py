@@ -11,12 +11,15 @@ if TYPE_CHECKING:
     from unpermute.table._repair import learn, learn_sample, repair, scan
     from unpermute.table._result import TableResult
     from unpermute.table._reviewed import exchanged_rows, reviewed
+    from unpermute.table._tallies import Tally, added_up
 
 __all__ = [
     "AuditResult",
     "RaggedProposal",
     "TableModel",
     "TableResult",
+    "Tally",
+    "added_up",
     "audit",
     "exchanged_rows",
     "judge_ragged",
@@ -35,6 +38,8 @@ __getattr__ = lazily(
         "RaggedProposal": "_mend",
         "TableModel": "_model",
         "TableResult": "_result",
+        "Tally": "_tallies",
+        "added_up": "_tallies",
         "audit": "_audit",
         "exchanged_rows": "_reviewed",
         "judge_ragged": "_mend",

@@ -21,6 +21,7 @@ from unpermute.records import (
 )
 from unpermute.table._numbers import check_names, open_frame, read_numbers
 from unpermute.table._questions import describe_questions, places_of_answers
+from unpermute.table._tallies import Tally
 
 __all__ = ["Finding", "find_in_columns", "find_in_records"]
 
@@ -59,6 +60,8 @@ class Finding:
         What was learned about records.
     questions : list of dict
         Exchanges of two columns in many rows for which the table does not tell which side is right.
+    tallies : list of Tally
+        The notes that count something.
     """
 
     names: list[str]
@@ -76,6 +79,7 @@ class Finding:
     notes: list[str] = field(default_factory=list)
     model: Any = None
     questions: list[dict] = field(default_factory=list)
+    tallies: list[Tally] = field(default_factory=list)
 
 
 def find_in_records(frame, options, columns, exclude):
@@ -101,14 +105,18 @@ def find_in_records(frame, options, columns, exclude):
         )  # fmt: skip
     else:
         repairs = judge_records(known, cells, **deciding)
-    notes = [f"Infinite values counted as missing: {n_infinite:,}."] if n_infinite else []
+    tallies = [Tally("infinite", n_infinite)] if n_infinite else []
+    notes = [tally.sentence for tally in tallies]
     if repairs.undecided:
         notes.append(
             f"{repairs.undecided:.0%} of the records would move. The table does not tell whether"
             " these or the others are right, so none was changed. Give a table that is known to be"
             " clean (reference)."
         )
-    evidence = _evidence(frame, names, cells, repairs)
+    # Whose evidence is left out is a matter of the whole table.
+    evidence = _evidence(
+        frame, names, cells, repairs, most=_MOST_EXPLAINED if options["adapt"] else None
+    )
     repairs, moved = _over_all_columns(frame, names, repairs, options)
     repairs, unfit = _without_unfit(frame, moved, repairs)
     return Finding(
@@ -116,8 +124,8 @@ def find_in_records(frame, options, columns, exclude):
         repairs.confidence, repairs.status, repairs.cause, evidence,
         np.zeros(len(frame), dtype=np.int64),
         _moved_fields(repairs, moved, evidence), _structure(repairs, groups),
-        repairs.trials, notes + unfit, repairs.known,
-        describe_questions(repairs.questions, frame, names),
+        repairs.trials, notes + [tally.sentence for tally in unfit], repairs.known,
+        describe_questions(repairs.questions, frame, names), tallies + unfit,
     )  # fmt: skip
 
 
@@ -185,21 +193,20 @@ def _without_unfit(frame, names, repairs):
     rows = np.unique(moves.rows[unfit])
     permutations, status = repairs.permutations.copy(), repairs.status.copy()
     permutations[rows], status[rows] = np.arange(permutations.shape[1]), "uncertain"
-    concerned = [names[j] for j in np.unique(moves.columns[unfit])]
-    listed = ", ".join(f"{name!r} ({frame[name].dtype})" for name in concerned)
-    note = (
-        f"Records left as they are because a value does not fit the type of its column:"
-        f" {len(rows)} ({listed})."
+    concerned = tuple(
+        (j, f"{names[j]!r} ({frame[names[j]].dtype})")
+        for j in np.unique(moves.columns[unfit]).tolist()
     )
-    return replace(repairs, permutations=permutations, status=status), [note]
+    repairs = replace(repairs, permutations=permutations, status=status)
+    return repairs, [Tally("unfit", len(rows), concerned)]
 
 
-def _evidence(frame, names, cells, repairs: RecordRepairs):
+def _evidence(frame, names, cells, repairs: RecordRepairs, *, most: int | None):
     """Evidence in words of the suspicious records, most suspicious first if there are many."""
     phrases = np.full(len(frame), "", dtype=object)
     rows = np.flatnonzero(repairs.status != "clean")
-    if len(rows) > _MOST_EXPLAINED:
-        rows = np.sort(rows[np.argsort(-repairs.damaged[rows], kind="stable")[:_MOST_EXPLAINED]])
+    if most is not None and len(rows) > most:
+        rows = np.sort(rows[np.argsort(-repairs.damaged[rows], kind="stable")[:most]])
     if not len(rows):
         return phrases
     # Only values that move are shown.

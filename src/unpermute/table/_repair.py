@@ -297,7 +297,7 @@ def _find_and_move(frame, change, options):
     exclude += ignored
     columns = options["columns"]
     if options["model"] is not None:
-        columns = _columns_of_model(options["model"], columns, frame)
+        columns = _columns_of_model(options["model"], columns, exclude, frame)
     found = (find_in_records if by_row else find_in_columns)(frame, options, columns, exclude)
     ids = _ids(frame, options["id"])
     changes = found.proposals.accepted()
@@ -318,6 +318,7 @@ def _find_and_move(frame, change, options):
         found.damaged,
         found.confidence,
         found.proposals,
+        found.tallies,
     )
 
 
@@ -325,13 +326,19 @@ def _kinds_of(names, kinds):
     return {name: kind for name, kind in (kinds or {}).items() if name in names}
 
 
-def _columns_of_model(model, columns, frame):
+def _columns_of_model(model, columns, exclude, frame):
     """The columns that a model was learned from, in its order."""
     if not isinstance(model, TableModel):
         raise ValueError("model must be the model of an earlier result of scan or repair.")
     check_names(model.names, frame, "model: the column")
     if columns is not None and set(columns) != set(model.names):
         raise ValueError(f"columns={columns!r} must be those of the model, {model.names!r}.")
+    for name in exclude:
+        if name in model.names:
+            raise ValueError(
+                f"The model judges the column {name!r}, which is to be left out or names the"
+                " records; leave that option out, or learn a model without the column."
+            )
     return model.names
 
 

@@ -41,6 +41,8 @@ class TableResult:
         proposed repair is right, or, where nothing is suspicious, that nothing is damaged.
     moves : Changes
         `proposals` by position, for programs.
+    tallies : list of Tally
+        Those of the notes that count something, for programs that add up several results.
 
     Examples
     --------
@@ -64,6 +66,7 @@ class TableResult:
     damaged: np.ndarray = field(default_factory=lambda: np.zeros(0))
     confidence: np.ndarray = field(default_factory=lambda: np.zeros(0))
     moves: Any = None
+    tallies: list[Any] = field(default_factory=list)
 
     def __repr__(self):
         return f"TableResult: {self.summary['sentence']}"
