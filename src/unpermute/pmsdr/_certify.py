@@ -21,13 +21,16 @@ __all__ = ["Certifier", "recover_as_told"]
 _LOW_NOISE = 0.2
 # Vectors that tell whether the search helps, and those of them that random starts are tried on.
 _PILOT, _HARDEST = 24, 8
+# Vectors below which random starts, by far the dearest part, are not tried.
+_FEWEST = 5
 # Relative increase of the gain that counts as an improvement.
 _WORTH_IT = 0.2
 # Random starts per vector of up to 100 entries and component; the share of the pilot that must be
 # left louder than clean vectors to try them, and of the hardest of these that they must help.
 _STARTS, _MANY = 2000, 0.2
-# Share of the pilot that is certified from which certificates can be had for most vectors.
-_MOST = 0.5
+# Share of the pilot that is certified from which certificates can be had for most vectors, and
+# share that must improve otherwise.
+_MOST, _SOME = 0.5, 0.1
 # Expected number of starts that draw entries in place only, below which none is tried: the search
 # moves its starts towards such entries, and finds vectors for which it is a thousandth.
 _HOPELESS = 1e-4
@@ -68,14 +71,14 @@ class Certifier:
         pilot = np.unique(np.r_[order[: _PILOT // 2], spread])
         certified, improved = self._try(0, judged, Y, membership, pilot, n_jobs)
         mostly = bool(np.mean(certified) > _MOST)
-        self.is_used = mostly or bool(improved.any())
+        self.is_used = mostly or bool(np.mean(improved) >= _SOME)
         failed = pilot[noise_ratio(judged, Y, after=True)[pilot] > loudest]
         failed = failed[np.argsort(-judged.noise_after[failed], kind="stable")]
         if not mostly and len(failed) > _MANY * len(pilot):
             hardest = failed[self._has_hope(judged.part(failed), Y)][:_HARDEST]
             helped = np.any(self._try(_STARTS, judged, Y, membership, hardest, n_jobs), axis=0)
             mostly = len(hardest) > 0 and bool(np.mean(helped) > _MANY)
-        self.starts = _STARTS if mostly else 0
+        self.starts = _STARTS if mostly and len(pilot) >= _FEWEST else 0
 
     def learn(self, X, labels):
         """Fit the bases again to vectors in order, clean or certified, of known components."""

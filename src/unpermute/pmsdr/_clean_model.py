@@ -255,25 +255,38 @@ def learn_model(X, given, *, min_confidence):
         noise_report=_noise_report(selection, unit), mixture=mixture, certifier=certifier,
         recoverer=given.recoverer, seed=given.seed,
     )  # fmt: skip
-    rows = np.flatnonzero(model.is_suspicious(judged, Y))
     damaged = np.flatnonzero(selection.damaged)
     seen = judged.part(damaged)  # as trials are seen at a glance
-    model.work_harder(judged, Y, rows, members, n_jobs=n_jobs)
-    if len(rows) > 0 and given.recoverer == "search":
-        part, own = judged.part(rows), members[rows]
-        certifier.pilot(part, Y[rows], own, model.loudest, n_jobs)
-        certifier.improve(part, Y[rows], own, n_jobs=n_jobs)
-        certifier.insist(part, Y[rows], own, n_jobs=n_jobs)
-        if part.certified.any():
-            _learn_from_certified(certifier, selection, selector.filled, part)
-            certifier.improve(part, Y[rows], own, n_jobs=n_jobs)
-            certifier.insist(part, Y[rows], own, n_jobs=n_jobs)
-        judged.replace(rows, part)
+    _repair_suspicious(model, selection, selector.filled, Y, n_jobs)
     decide_by_trials(
         model, Y, damaged, members, seen, min_confidence=min_confidence, rng=selector.rng,
         n_jobs=n_jobs,
     )  # fmt: skip
     return model
+
+
+def _repair_suspicious(model, selection, filled, Y, n_jobs):
+    """Look harder for repairs of the training vectors that look damaged.
+
+    Random starts are kept for those that the search does not certify at once. What it certifies
+    improves the bases, and they certify more.
+    """
+    judged, certifier, members = model.judged, model.certifier, selection.membership
+    rows = left = np.flatnonzero(model.is_suspicious(judged, Y))
+    by_search = len(rows) > 0 and model.recoverer == "search"
+    if by_search:
+        part = judged.part(rows)
+        certifier.pilot(part, Y[rows], members[rows], model.loudest, n_jobs)
+        certifier.improve(part, Y[rows], members[rows], n_jobs=n_jobs)
+        judged.replace(rows, part)
+        left = rows[~part.certified]
+    model.work_harder(judged, Y, left, members, n_jobs=n_jobs)
+    if by_search and judged.certified[rows].any():
+        part = judged.part(rows)
+        _learn_from_certified(certifier, selection, filled, part)
+        certifier.improve(part, Y[rows], members[rows], n_jobs=n_jobs)
+        certifier.insist(part, Y[rows], members[rows], n_jobs=n_jobs)
+        judged.replace(rows, part)
 
 
 def decide_by_trials(
@@ -346,7 +359,7 @@ def _subspaces(selection, affine, shift):
     bases, offsets = [], []
     sizes = np.bincount(selection.labels[selection.clean], minlength=1)
     for component, size in zip(selection.mixture.components, sizes, strict=True):
-        directions = component.whole.directions.astype(float)
+        directions = component.directions[-1].astype(float)
         outside, is_direction = mean_outside(component, size, shift)
         if affine:
             bases.append(np.linalg.qr(directions.T)[0])

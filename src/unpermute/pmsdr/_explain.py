@@ -26,7 +26,6 @@ __all__ = [
     "Component",
     "Moved",
     "Standing",
-    "View",
     "centred",
     "in_place",
     "leave_one_out",
@@ -54,30 +53,17 @@ _ONE, _TINY = np.float32(1.0), np.float32(1e-30)
 _FAST = {"reassoc", "contract", "arcp", "nsz"}
 
 
-class View(NamedTuple):
-    """A component as fitted to certain vectors.
-
-    Attributes
-    ----------
-    mean : ndarray of shape (n_features,)
-    directions : ndarray of float32 of shape (rank, n_features)
-    """
-
-    mean: np.ndarray
-    directions: np.ndarray
-
-
 @dataclass(frozen=True)
 class Component:
     """One low-rank Gaussian.
 
     Attributes
     ----------
-    whole : View
-        Fitted to all members.
-    held_out : list of View
-        Fitted without each fold of them.
-    folds : ndarray of shape (n_members,)
+    means : ndarray of shape (n_folds + 1, n_features)
+        Fitted without each fold of the members; the last one to all of them.
+    directions : ndarray of float32 of shape (n_folds + 1, rank, n_features)
+        Likewise.
+    folds : ndarray of int of shape (n_members,)
         The fold of every member.
     variances : ndarray of float32 of shape (rank,)
         Along every direction, of held-out vectors.
@@ -87,8 +73,8 @@ class Component:
         The noise of every entry relative to it.
     """
 
-    whole: View
-    held_out: list[View]
+    means: np.ndarray
+    directions: np.ndarray
     folds: np.ndarray
     variances: np.ndarray
     noise: float
@@ -98,6 +84,11 @@ class Component:
     def rank(self):
         """Number of directions."""
         return len(self.variances)
+
+    @property
+    def mean(self):
+        """Of all members."""
+        return self.means[-1]
 
 
 class Standing(NamedTuple):
@@ -142,49 +133,63 @@ class Moved(NamedTuple):
     variance: np.ndarray
 
 
-def in_place(Y, view, component):
+def in_place(Y, component, folds):
     """Judge vectors as they stand; returns a :class:`Standing`.
 
     Parameters
     ----------
     Y : ndarray of shape (n_vectors, n_features)
         NaN where missing.
-    view : View
-        Of the component, without these vectors.
     component : Component
+    folds : ndarray of int of shape (n_vectors,)
+        The fold of every vector; −1: it did not shape the component.
     """
-    Z, seen = centred(Y, view.mean)
-    return Standing(
-        *_in_place(
-            Z, seen, view.directions, component.variances, np.float32(component.noise),
-            component.entry_noise,
-        )
+    order, runs, Z, seen = _by_fold(Y, component, folds)
+    found = np.empty((3, len(Y)))
+    _in_place_by_fold(
+        Z, seen, runs, component.directions, component.variances, np.float32(component.noise),
+        component.entry_noise, order, found,
     )  # fmt: skip
+    return Standing(*found)
 
 
-def moved(Y, view, component, density, *, iterations, anneal, steps, weights=None):
+def moved(Y, component, folds, density, *, iterations, anneal, steps, weights=None):
     """Explain vectors by entries that moved; returns a :class:`Moved`.
 
     Parameters
     ----------
     Y : ndarray of shape (n_vectors, n_features)
         NaN where missing.
-    view : View
     component : Component
-    density : ndarray of float32, same shape
+    folds : ndarray of int of shape (n_vectors,)
+        The fold of every vector; −1: it did not shape the component.
+    density : ndarray of float32 of shape (n_vectors, n_features)
         Density of every value among the values of its vector, divided by that of t at 0.
     iterations, anneal, steps : int
         EM iterations, those in which the noise is lowered, conjugate-gradient steps in each.
     weights : ndarray, default=None
         Probabilities of being in place to start from.
     """
-    Z, seen = centred(Y, view.mean)
-    weights = seen * np.float32(0.7) if weights is None else weights * seen
-    fitted, staying, likelihood, share, variance = _moved(
-        Z, seen, view.directions, component.variances, np.float32(component.noise),
-        component.entry_noise, density, weights.astype(np.float32), iterations, anneal, steps,
+    order, runs, Z, seen = _by_fold(Y, component, folds)
+    weights = seen * np.float32(0.7) if weights is None else weights[order] * seen
+    entries, numbers = np.empty((3, *Z.shape), np.float32), np.empty((2, len(Z)))
+    _moved_by_fold(
+        Z, seen, runs, component.directions, component.variances, np.float32(component.noise),
+        component.entry_noise, density[order], weights.astype(np.float32), iterations, anneal,
+        steps, order, entries, numbers,
     )  # fmt: skip
-    return Moved(fitted + view.mean, staying, likelihood, share, variance)
+    fitted, staying, variance = entries
+    likelihood, share = numbers
+    return Moved(fitted + component.means[folds], staying, likelihood, share, variance)
+
+
+def _by_fold(Y, component, folds):
+    """Vectors sorted by fold: their order, runs (fold, first, last), centred values, which seen."""
+    order = np.argsort(folds, kind="stable")
+    each = folds[order]
+    first = np.flatnonzero(np.diff(each, prepend=each[0] - 1)) if len(each) else each
+    runs = np.stack([each[first], first, np.append(first[1:], len(each))], axis=1)
+    return order, runs, *centred(Y[order], component.means[each])
 
 
 def value_density(Y):
@@ -219,6 +224,33 @@ def centred(Y, mean):
     Z = (Y - mean).astype(np.float32)
     seen = ~np.isnan(Z)
     return np.where(seen, Z, np.float32(0.0)), seen.astype(np.float32)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _in_place_by_fold(Z, seen, runs, directions, variances, typical, rho, order, found):
+    """Judge vectors sorted by fold; writes the last argument, in the order of the vectors."""
+    for f, a, b in runs:
+        own = _in_place(Z[a:b], seen[a:b], directions[f], variances, typical, rho)
+        for i in range(a, b):
+            for k in range(3):
+                found[k, order[i]] = own[k][i - a]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _moved_by_fold(
+    Z, seen, runs, directions, variances, typical, rho, density, weights, iterations, anneal, steps,
+    order, entries, numbers,
+):  # fmt: skip
+    """Explain vectors sorted by fold; writes the last two arguments, in their order."""
+    for f, a, b in runs:
+        fitted, staying, likelihood, share, variance = _moved(
+            Z[a:b], seen[a:b], directions[f], variances, typical, rho, density[a:b], weights[a:b],
+            iterations, anneal, steps,
+        )  # fmt: skip
+        for i in range(a, b):
+            j, own = order[i], i - a
+            entries[0, j], entries[1, j], entries[2, j] = fitted[own], staying[own], variance[own]
+            numbers[0, j], numbers[1, j] = likelihood[own], share[own]
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")

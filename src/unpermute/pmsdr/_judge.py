@@ -29,8 +29,9 @@ __all__ = [
     "stand",
 ]
 
-# Entries that are worked on at once: the arrays of one step then stay in the cache.
-_BLOCK = 200_000
+# Entries that are worked on at once: the arrays of one step then stay in the cache. Parts that give
+# work to several threads, and the fewest vectors of a block: smaller products are slow.
+_BLOCK, _PARTS, _SMALL_BLOCK = 200_000, 4, 32
 
 
 @dataclass(frozen=True)
@@ -210,13 +211,13 @@ def stand(Y, mixture, membership, *, only=None, n_jobs=None):
     found = Standing(np.full(shape, -np.inf), np.full(shape, np.inf), np.full(shape, np.inf))
     for k, component in enumerate(mixture.components):
 
-        def work(rows, view, k=k, component=component):
-            for whole, part in zip(found, in_place(Y[rows], view, component), strict=True):
+        def work(rows, folds, k=k, component=component):
+            for whole, part in zip(found, in_place(Y[rows], component, folds), strict=True):
                 whole[rows, k] = part
             found.likelihood[rows, k] += mixture.log_shares[k]
 
         chosen = np.arange(len(Y)) if only is None else np.flatnonzero(only == k)
-        _for_blocks(work, component, membership, k, chosen, Y.shape[1], n_jobs)
+        _for_blocks(work, membership, k, chosen, Y.shape[1], n_jobs)
     return found
 
 
@@ -257,8 +258,8 @@ def _nearest(Y, mixture):
     """The component that makes every vector likeliest if the noise is the typical one."""
     likelihood = np.empty((len(Y), len(mixture.components)))
     for k, component in enumerate(mixture.components):
-        Z = np.nan_to_num(Y - component.whole.mean).astype(np.float32)
-        scores = Z @ component.whole.directions.T
+        Z = np.nan_to_num(Y - component.mean).astype(np.float32)
+        scores = Z @ component.directions[-1].T
         outside = np.einsum("ij,ij->i", Z, Z) - np.einsum("ij,ij->i", scores, scores)
         variances, n_outside = component.variances, Y.shape[1] - component.rank
         likelihood[:, k] = mixture.log_shares[k] - 0.5 * (
@@ -345,9 +346,9 @@ def _try_component(judged, Y, k, chosen, mixture, membership, effort, first, den
     """Enter the explanation of some vectors by component k where it is the best so far."""
     component = mixture.components[k]
 
-    def work(rows, view):
+    def work(rows, folds):
         found = moved(
-            Y[rows], view, component, density[rows], iterations=effort.iterations,
+            Y[rows], component, folds, density[rows], iterations=effort.iterations,
             anneal=effort.anneal, steps=effort.steps,
             weights=None if first is None else first[rows],
         )  # fmt: skip
@@ -359,7 +360,7 @@ def _try_component(judged, Y, k, chosen, mixture, membership, effort, first, den
         judged.staying[own] = found.staying[better]
         judged.variance[own] = found.variance[better]
 
-    _for_blocks(work, component, membership, k, chosen, Y.shape[1], n_jobs)
+    _for_blocks(work, membership, k, chosen, Y.shape[1], n_jobs)
 
 
 def _random_start(rank, n_features, rng):
@@ -370,17 +371,15 @@ def _random_start(rank, n_features, rng):
     return weights
 
 
-def _for_blocks(work, component, membership, k, chosen, n_features, n_jobs):
-    """Call ``work(rows, view)`` for blocks of the chosen vectors, each with its own view."""
+def _for_blocks(work, membership, k, chosen, n_features, n_jobs):
+    """Call ``work(rows, folds)`` for blocks of the chosen vectors, judged by component k."""
     folds = np.where(membership.labels[chosen] == k, membership.folds[chosen], -1)
-    size, blocks = max(_BLOCK // n_features, 1), []
-    for fold in np.unique(folds):
-        view = component.whole if fold < 0 else component.held_out[fold]
-        rows = chosen[folds == fold]
-        blocks += [(rows[i : i + size], view) for i in range(0, len(rows), size)]
+    order = np.argsort(folds, kind="stable")
+    # Whatever the number of threads: blocks may round differently.
+    size = max(min(_BLOCK // n_features, -(-len(chosen) // _PARTS)), _SMALL_BLOCK)
 
     def run(start, stop):
-        for block in blocks[start:stop]:
-            work(*block)
+        part = order[start:stop]
+        work(chosen[part], folds[part])
 
-    map_blocks(run, len(blocks), block=1, stage="judge", n_jobs=n_jobs)
+    map_blocks(run, len(chosen), block=size, stage="judge", n_jobs=n_jobs)

@@ -10,14 +10,14 @@ noise :math:`\psi` (the typical :math:`s^2`) and its share :math:`\rho_j` per en
 a vector is its own. A union of exact subspaces is the limit of small :math:`\psi`.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from numba import njit
-from sklearn.isotonic import isotonic_regression
+from scipy.optimize import isotonic_regression
 
 from unpermute.pmsdr._explain import (
     Component,
-    Standing,
-    View,
     centred,
     in_place,
     leave_one_out,
@@ -70,16 +70,14 @@ def fit_component(X, *, rank=None, seed=0):
     rng = np.random.default_rng(seed)
     folds = _random_folds(X, rng)
     most = int(max(min(_MAX_RANK, n - np.bincount(folds).max() - 1, n_features - 1), 1))
-    held_out, scores, total = _hold_out(X, folds, most)
+    means, directions, scores, total = _hold_out(X, folds, most)
     floor = _RESOLUTION * total / n_features + 1e-12
-    variances = np.maximum(isotonic_regression(scores, increasing=False), floor)
+    variances = np.maximum(isotonic_regression(scores, increasing=False).x, floor)
     left = n_features - np.arange(1, most + 1)
     noises = np.maximum((total - np.cumsum(scores)) / np.maximum(left, 1), floor)
     order = np.argsort(folds, kind="stable")
-    ends = np.searchsorted(folds[order], np.arange(len(held_out) + 1))
-    means = np.array([view.mean for view in held_out])
+    ends = np.searchsorted(folds[order], np.arange(len(means) + 1))
     Z = (X[order] - means[folds[order]]).astype(np.float32)
-    directions = np.array([view.directions for view in held_out])
     if rank is None:
         shown = (rng.random((n, n_features)) < _SHOWN).astype(np.float32)[order]
         rank = _choose_rank(Z, shown, directions, ends, variances, noises, floor)
@@ -88,20 +86,17 @@ def fit_component(X, *, rank=None, seed=0):
     variances = np.maximum(variances[:rank], 1.001 * noise).astype(np.float32)
     directions = np.ascontiguousarray(directions[:, :rank])
     entry_noise = _entry_noise(Z, directions, ends, variances, np.float32(noise))
-    held_out = list(map(View, means, directions))
     mean = X.mean(axis=0)
-    whole = View(mean, principal_directions(X - mean, rank).astype(np.float32))
-    component = Component(whole, held_out, folds, variances, noise, entry_noise)
+    whole = principal_directions(X - mean, rank).astype(np.float32)
+    views = np.vstack([means, mean]), np.concatenate([directions, whole[None]])
+    component = Component(*views, folds, variances, noise, entry_noise)
     noise = max(float(held_out_standing(X, component).noise.mean()), 0.05 * noise)
-    return Component(whole, held_out, folds, variances, noise, entry_noise)
+    return replace(component, noise=noise)
 
 
 def held_out_standing(X, component):
-    """Judge the members of a component as they stand, each by the view without its fold."""
-    parts = [(np.flatnonzero(component.folds == f), v) for f, v in enumerate(component.held_out)]
-    found = [in_place(X[rows], view, component) for rows, view in parts]
-    back = np.argsort(np.concatenate([rows for rows, _ in parts]))
-    return Standing(*(np.concatenate(own)[back] for own in zip(*found, strict=True)))
+    """Judge the members of a component as they stand, each by the fit without its fold."""
+    return in_place(X, component, component.folds)
 
 
 def _random_folds(X, rng):
@@ -130,11 +125,11 @@ def principal_directions(Z, rank):
 
 
 def _hold_out(X, folds, rank):
-    """Views without each fold; mean squares of held-out vectors along directions, and in all."""
+    """Fits without each fold; mean squares of held-out vectors along directions, and in all."""
     n, n_features = X.shape
     kept = (folds != np.arange(folds.max() + 1)[:, None]).astype(float)[..., None]
     means = (kept * X).sum(axis=1, keepdims=True) / kept.sum(axis=1, keepdims=True)
-    views: list[View] = []
+    directions = np.empty((len(kept), rank, n_features), np.float32)
     scores, total = np.zeros(rank), 0.0
     # All folds at once: held-out vectors are rows of zeros, which change no direction.
     size = max(_FOLDS_AT_ONCE // (n * n_features), 1)
@@ -142,11 +137,11 @@ def _hold_out(X, folds, rank):
         part = slice(start, start + size)
         deviations = X - means[part]
         found = principal_directions(kept[part] * deviations, rank)
-        views += map(View, means[part, 0], found.astype(np.float32))
+        directions[part] = found
         deviations *= 1.0 - kept[part]
         scores += np.sum((deviations @ _transposed(found)) ** 2, axis=(0, 1))
         total += np.sum(deviations**2)
-    return views, scores / n, total / n
+    return means[:, 0], directions, scores / n, total / n
 
 
 def _choose_rank(Z, shown, directions, ends, variances, noises, floor):
@@ -226,10 +221,9 @@ def _entry_noise(Z, directions, ends, variances, noise):
 
 def predicted(X, component):
     """Predict vectors from the entries that are seen, by the component fitted to all."""
-    mean, V = component.whole
-    Z, seen = centred(X, mean)
-    steps = max(component.rank, _STEPS)
-    return _predict(Z, seen / np.float32(component.noise), V, component.variances, steps) + mean
+    Z, seen = centred(X, component.mean)
+    ws, steps = seen / np.float32(component.noise), max(component.rank, _STEPS)
+    return _predict(Z, ws, component.directions[-1], component.variances, steps) + component.mean
 
 
 def mean_outside(component, size, shift=0.0):
@@ -237,8 +231,7 @@ def mean_outside(component, size, shift=0.0):
 
     A linear subspace has it as one more direction. The mean is that of `size` vectors.
     """
-    directions, mean = component.whole.directions.astype(float), component.whole.mean
-    mean = mean + shift
+    directions, mean = component.directions[-1].astype(float), component.mean + shift
     outside = mean - directions.T @ (directions @ mean)
     explained = component.noise * len(mean) / max(size, 1)
     return outside, np.sum(outside**2) > _OUTSIDE * explained and component.rank < len(mean)

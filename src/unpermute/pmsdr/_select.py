@@ -145,7 +145,7 @@ class Selector:
             other = self._from_clusters(*narrow, given, free)
             if other is None:
                 continue
-            if free is not None and np.mean(other.clean != free.clean) > _DIFFER:
+            if self._needs_another_look(narrow[1], free, other):
                 again = _more_likely(free, self._settle(*narrow, other.clean, one, rounds=6))
                 free, selection = again, again if selection is free else selection
             selection = self._better(selection, other)
@@ -205,6 +205,18 @@ class Selector:
             return None
         union = self._merge(X, filled, pieces, rounds=4)
         return union if union and len(union.mixture.components) > 1 else None
+
+    def _needs_another_look(self, filled, free, other):
+        """Whether one component deserves to begin with the clean vectors of a union, too.
+
+        It does not where it makes them far less likely than the union does.
+        """
+        if free is None or np.mean(other.clean != free.clean) <= _DIFFER:
+            return False
+        own = filled[other.clean]
+        likelihood = held_out_standing(own, fit_component(own)).likelihood
+        change = other.pseudo_likelihood[other.clean] - likelihood
+        return change.mean() <= _FAR_MORE_LIKELY * len(self.columns)
 
     def _better(self, one, other):
         """`other` if it repairs clearly better, or not clearly worse and makes vectors likelier.

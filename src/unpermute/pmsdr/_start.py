@@ -44,9 +44,9 @@ def robust_start(X, filled, rng):
     clean, variance = np.ones(len(X), dtype=bool), np.nanvar(X, axis=1) + 1e-300
     for step in range(_ROUNDS):
         component = fit_component(filled[clean])
-        noise = np.empty(len(X))
-        noise[clean] = held_out_standing(X[clean], component).noise
-        noise[~clean] = in_place(X[~clean], component.whole, component).noise
+        folds = np.full(len(X), -1)
+        folds[clean] = component.folds
+        noise = in_place(X, component, folds).noise
         ratio = noise / variance
         if step == 0:
             selected = ratio <= np.quantile(ratio, _TRUSTED)
