@@ -27,7 +27,7 @@ from unpermute.records._divided import find_divisions
 from unpermute.records._evidence import Evidence
 from unpermute.records._model import fit_model, learn_model
 from unpermute.records._pairs import Binned, best_segment, ratios
-from unpermute.records._prior import default_prior
+from unpermute.records._prior import default_prior, update_prior
 from unpermute.records._read import _date, _number
 from unpermute.records._runs import find_runs
 from unpermute.records._smooth import fit_smooth
@@ -764,3 +764,17 @@ def test_trials_count_as_often_as_their_kind_of_damage_occurs(rng):
     weights = weigh(trials, table)
     assert weights[: n // 2].sum() < 0.1 * weights.sum()
     assert weights.mean() == pytest.approx(1)
+
+
+def test_no_record_vouches_for_its_own_swap():
+    p = 6
+    orders = np.tile(np.arange(p), (5, 1))
+    orders[:2, :2], orders[2, [2, 3]], orders[3, [3, 4]] = [1, 0], [3, 2], [4, 3]
+    orders[4, [4, 5]] = 5, 4
+    own, others = (
+        update_prior(np.ones(5), orders, 100, for_others=which).pairs for which in (False, True)
+    )
+    # A pair seen once is one that nobody else has seen; one seen twice is one seen once elsewhere.
+    assert own[2, 3] == own[0, 5] == others[0, 5]
+    assert own[0, 1] == pytest.approx(others[2, 3])
+    assert others[0, 1] > own[0, 1] > own[2, 3]
