@@ -35,6 +35,7 @@ from unpermute.records._record import (
     STAYS,
     TURN,
     TURNED,
+    TURNED_BACK,
     USED,
     VALUE,
     VARIANCE,
@@ -147,9 +148,9 @@ def _search_further(work, room, laws, prior, rotated, found):
     best, stays, _ = _look(work, room, laws, prior, rotated, found)
     p, q, going = rotated.shape[2], work.numbers[:, DISTANCE].copy(), np.arange(len(best))
     seen = Seen(work.cells[:, WORD], stays)
-    for turn, start in np.ndindex(2, p - 2):
-        orders = np.tile(rotated[turn, start], (len(best), 1))
-        seen.add(going, orders, work.rows[:, TURNED + turn, start])
+    turned = work.rows[:, [TURNED, TURNED_BACK]]
+    rows, turn, tail = np.nonzero(turned > -np.inf)
+    seen.add(rows, rotated[turn, tail], turned[rows, turn, tail])
     for start in range(1, _N_STARTS + 1):
         _begin(start, work, going, laws, rotated)
         _climb(work, going, room, laws, prior, seen)

@@ -44,8 +44,8 @@ class Seen:
         self.parts, self.n_kept = [], 0
 
     def add(self, rows, orders, log_posteriors):
-        """Add one order of each of some records."""
-        self.top[rows] = np.maximum(self.top[rows], log_posteriors)
+        """Add orders of some records, which may occur more than once."""
+        np.maximum.at(self.top, rows, log_posteriors)
         kept = np.flatnonzero(log_posteriors > self._limits()[rows])
         rows = rows[kept]
         self._keep(rows, self._sums(rows, orders[kept]), log_posteriors[kept])
