@@ -19,7 +19,7 @@ from unpermute.records import (
     repair_records,
 )
 from unpermute.records._bins import fit_bins
-from unpermute.records._calibrate import Calibration
+from unpermute.records._calibrate import Calibration, calibrate
 from unpermute.records._cells import DATE, MISSING, NUMBER, TEXT, kinds_of
 from unpermute.records._crowds import limits_of
 from unpermute.records._dependence import _log_ratios
@@ -27,13 +27,13 @@ from unpermute.records._divided import find_divisions
 from unpermute.records._evidence import Evidence
 from unpermute.records._model import fit_model, learn_model
 from unpermute.records._pairs import Binned, best_segment, ratios
-from unpermute.records._prior import default_prior
+from unpermute.records._prior import default_prior, update_prior
 from unpermute.records._read import _date, _number
 from unpermute.records._runs import find_runs
 from unpermute.records._smooth import fit_smooth
 from unpermute.records._tempering import Tempering, _usual_ratios
 from unpermute.records._text import fit_texts, kneser_ney, prepare_texts
-from unpermute.records._trials import Trials, damage_orders, weigh
+from unpermute.records._trials import N_KINDS, Trials, damage_orders, weigh
 from unpermute.table import TableModel, learn, repair, scan
 
 NAMES = ["Ada", "Bo", "Cleo", "Dan", "Eve", "Finn", "Gil", "Hal"]
@@ -732,7 +732,7 @@ def test_nothing_is_changed_where_most_records_would_move(n_odd, changed):
     evidence = Evidence(orders, score, score, score, odd)
     calibration = Calibration(
         score[odd], np.zeros(n_odd, dtype=bool), np.full(50, 15.0), np.zeros(50, dtype=bool),
-        np.ones(50), np.array([0.0, 1.0, 0.0]), np.full((3, 3), np.inf),
+        np.ones(50), np.append(1.0, np.zeros(1 + N_KINDS)), np.full((3, 3), np.inf),
     )  # fmt: skip
     cells = number_cells(np.random.default_rng(0).normal(size=(n, 3)))
     decide, undecided = _repair.decide, _repair._share_undecided(calibration, evidence)
@@ -764,3 +764,67 @@ def test_trials_count_as_often_as_their_kind_of_damage_occurs(rng):
     weights = weigh(trials, table)
     assert weights[: n // 2].sum() < 0.1 * weights.sum()
     assert weights.mean() == pytest.approx(1)
+
+
+def test_four_cells_are_told_from_five():
+    p, n = 8, 400
+    fours, fives = np.tile(np.arange(p), (2, n // 2, 1))
+    fours[:, :4], fives[:, :5] = [1, 2, 3, 0], [1, 2, 3, 4, 0]
+    orders, seen = np.concatenate([fours, fives]), np.argsort(fours[:100], axis=1)
+    nothing = np.zeros(n, dtype=int)
+    trials = Trials(
+        _evidence(np.argsort(orders, axis=1)), nothing == 0, nothing, nothing, nothing, orders
+    )
+    weights = weigh(trials, _evidence(seen))
+    assert weights[n // 2 :].sum() < 0.1 * weights.sum()
+
+
+def test_kinds_of_proposals_are_corrected_apart():
+    p, n = 8, 200
+    threes, fours = np.tile(np.arange(p), (2, n // 2, 1))
+    threes[:, :3], fours[:, :4] = [1, 2, 0], [1, 2, 3, 0]
+    found = _evidence(np.concatenate([threes, fours]))
+    right, nothing = np.arange(n) >= n // 2, np.zeros(n, dtype=int)
+    trials = Trials(found, right, nothing, nothing, nothing, found.permutations)
+    calibration = calibrate(found, trials, np.ones(n), np.full((p, p), np.inf))
+    damaged, confidence = calibration.probabilities(found)
+    assert np.max((confidence / damaged)[~right]) < 0.1
+    assert np.min((confidence / damaged)[right]) > 0.9
+
+
+def _evidence(permutations):
+    """Proposals that are all alike but for their permutations."""
+    n = len(permutations)
+    return Evidence(permutations, np.full(n, 9.0), np.zeros(n), np.zeros(n), np.ones(n, dtype=bool))
+
+
+def test_no_record_vouches_for_its_own_swap():
+    p = 6
+    orders = np.tile(np.arange(p), (5, 1))
+    orders[:2, :2], orders[2, [2, 3]], orders[3, [3, 4]] = [1, 0], [3, 2], [4, 3]
+    orders[4, [4, 5]] = 5, 4
+    own, others = (
+        update_prior(np.ones(5), orders, 100, for_others=which).pairs for which in (False, True)
+    )
+    # A pair seen once is one that nobody else has seen; one seen twice is one seen once elsewhere.
+    assert own[2, 3] == own[0, 5] == others[0, 5]
+    assert own[0, 1] == pytest.approx(others[2, 3])
+    assert others[0, 1] > own[0, 1] > own[2, 3]
+
+
+@pytest.mark.parametrize("seed", [1, 6])
+def test_cycles_among_near_equal_columns_are_no_shifted_tails(seed):
+    rng, n, p = np.random.default_rng(seed), 1500, 11
+    year = rng.integers(1940, 2004, n)
+    scales = np.repeat(rng.normal(size=(2, n)), 4, axis=0).T
+    items = np.clip(np.round(3 + 1.1 * (scales + rng.normal(0, 0.8, (n, 8)))), 1, 5)
+    income = np.round(np.exp(rng.normal(10.4, 0.4, n)), -2)
+    hours = np.clip(rng.normal(36, 9, n).round(), 0, 70)
+    X = np.column_stack([year, items, income, hours])
+    Y = X.copy()
+    for r in range(200):
+        places = rng.permutation(p)[:4]
+        Y[r, places] = X[r, np.roll(places, 1)]
+    result = repair_records(Y, random_state=0)
+    fixed = np.take_along_axis(Y, result.permutations, axis=1)
+    assert np.array_equal(fixed[fixed != Y], X[fixed != Y])

@@ -3,73 +3,70 @@
 import numpy as np
 import pytest
 
+from unpermute.records import _weigh
 from unpermute.records._cells import number_cells
 from unpermute.records._model import fit_model
 from unpermute.records._placement import _set_free
 from unpermute.records._prior import default_prior
 from unpermute.records._record import new_room, new_work, read_records
 from unpermute.records._search import _rotations, exchanged
-from unpermute.records._weigh import weigh
+from unpermute.records._weigh import Seen
 
 
-def _weigh_plainly(x, order, best, stays, around, own, turned, rotated):
-    """Weigh one record, state by state."""
-    p, moves, top = len(x), best > stays, max(best, stays)
-    identity = np.arange(p)
-    answer = order if moves else identity
-    wrong, changed, same = np.zeros(p), float(moves), 1.0
-
-    def swapped(state, a, b):
-        state = state.copy()
-        state[[a, b]] = state[[b, a]]
-        return state
-
-    states = []
-    if moves:
-        wrong += np.exp(stays - top) * (x != x[answer])
-    for a in range(p):
-        for b in range(a + 1, p):
-            if moves and not np.array_equal(swapped(order, a, b), identity):
-                changed += np.exp(around[a, b] - top)
-                wrong[[a, b]] += np.exp(around[a, b] - top)
-            if not moves or np.sum(swapped(identity, a, b) != order) > 2:
-                states.append((swapped(identity, a, b), np.exp(own[a, b] - top)))
-    for turn in range(2):
-        for start in range(p):
-            state = rotated[turn, start]
-            if not moves or np.any(state != order):
-                states.append((state, np.exp(turned[turn, start] - top)))
-    for state, weight in states:
-        if weight > 1e-12:
-            changed += weight
-            wrong += weight * (x[state] != x[answer])
-            same += weight * np.array_equal(x[state], x[answer])
-    total = changed + np.exp(stays - top)
-    odds = np.log(max(changed, 1e-300)) + top - stays
-    return odds, same / total, np.clip(1 - wrong / total, 0, 1)
+def _weigh_plainly(x, states, order, best, stays):
+    """Weigh one record, state by state; `states` maps orders to log-posteriors."""
+    identity = tuple(range(len(x)))
+    answer = tuple(order) if best > stays else identity
+    states = states | {tuple(order): max(best, states.get(tuple(order), -np.inf))}
+    changed = {state: np.exp(value - stays) for state, value in states.items()}
+    changed.pop(identity, None)
+    same = sum(weight for state, weight in changed.items() if all(x[[*state]] == x[[*answer]]))
+    total = sum(changed.values())
+    return np.log(total), (same + (answer == identity)) / (total + 1)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_weights_are_those_of_a_plain_loop(seed):
+def test_every_order_seen_counts_once(seed):
     rng = np.random.default_rng(seed)
-    n, p = 20, 6
-    words = rng.integers(5, size=(n, p))
-    order = np.stack([rng.permutation(p) for _ in range(n)])
-    order[::3] = np.arange(p)
-    order[::3, [1, 4]] = 4, 1
-    best, stays = rng.normal(size=(2, n))
+    n, p = 8, 6
+    words, stays = rng.integers(5, size=(n, p)), rng.normal(size=n)
+    seen, states, every = Seen(words, stays), [{} for _ in range(n)], np.arange(n)
     above = np.triu(np.ones((p, p), dtype=bool), 1)
-    around, own = (np.where(above, rng.normal(-1, 2, size=(n, p, p)), -np.inf) for _ in range(2))
-    own[rng.random(own.shape) < 0.2] = -np.inf
-    turned, rotated = rng.normal(-1, 2, size=(n, 2, p)), _rotations(p)
-    turned[:, :, -1] = -np.inf
-    found = weigh(words, order, (best, stays), around.copy(), own, turned, rotated)
-    for k in range(n):
-        expected = _weigh_plainly(
-            words[k], order[k], best[k], stays[k], around[k], own[k], turned[k], rotated
-        )
-        for got, wanted in zip(found, expected, strict=True):
-            np.testing.assert_allclose(got[k], wanted, rtol=1e-12, atol=1e-12)
+    order = np.stack([rng.permutation(p) for _ in range(n)])
+    for first in range(4):
+        # An exchange away from the last one, which is then seen again.
+        order[:, [first, 4]] = order[:, [4, first]]
+        value = rng.normal(size=n)
+        around = np.where(above, rng.normal(-1, 2, size=(n, p, p)), -np.inf)
+        seen.add(every, order, value)
+        seen.add_next(every, order, around)
+        for r in range(n):
+            for a, b in [(0, 0), *np.argwhere(above)]:
+                state = order[r].copy()
+                state[[a, b]] = state[[b, a]]
+                added = value[r] if a == b else around[r, a, b]
+                states[r][tuple(state)] = max(added, states[r].get(tuple(state), -np.inf))
+    odds, right = seen.weigh(order, value)
+    for r in range(n):
+        expected = _weigh_plainly(words[r], states[r], order[r], value[r], stays[r])
+        np.testing.assert_allclose((odds[r], right[r]), expected)
+
+
+def test_few_orders_are_kept_of_many(monkeypatch, rng):
+    n, p = 5, 12
+    words, order = np.tile(np.arange(p), (n, 1)), np.tile(np.roll(np.arange(p), 1), (n, 1))
+    around = np.where(np.triu(np.ones((p, p), dtype=bool), 1), -9.0, -np.inf)
+    around, best = np.tile(around, (n, 1, 1)), np.zeros(n)
+    results = []
+    for most in (200_000, 100):
+        monkeypatch.setattr(_weigh, "_MOST_KEPT", most)
+        seen = Seen(words, np.full(n, -3.0))
+        for _ in range(20):
+            seen.add(np.arange(n), order, best)
+            seen.add_next(np.arange(n), order, around)
+            assert seen.n_kept <= max(most, 100 + around.size)
+        results.append(seen.weigh(order, best))
+    np.testing.assert_allclose(results[0], results[1], atol=0.01)
 
 
 def test_rotations_turn_tails_by_one():

@@ -21,6 +21,7 @@ from scipy.special import expit, log_expit
 
 from unpermute.records._crowds import swapped_pairs
 from unpermute.records._prior import moves_of
+from unpermute.records._trials import N_KINDS, kinds_of
 
 __all__ = ["Calibration", "calibrate"]
 
@@ -35,10 +36,11 @@ _ODDS_RANGE, _MARGIN_RANGE = (-4.0, 20.0), (-20.0, 10.0)
 _WINDOW, _PSEUDO = 1.5, 0.05
 # Quantiles of the trials' odds above which records are counted.
 _COUNTED_ABOVE = np.linspace(0.0, 0.8, 9)
-# Weight of the model's own probability in the correction, in trials.
-_PRIOR_TRIALS = 3.0
-# The correction that changes nothing; the least slope: more evidence never lowers a probability.
-_AS_IT_IS, _LEAST_SLOPE = np.array([0.0, 1.0, 0.0]), 0.05
+# The correction that changes nothing, the weight that it has, in trials, and the least slope: more
+# evidence never lowers a probability.
+_AS_IT_IS = np.append([1.0, 0.0], np.zeros(N_KINDS))
+_PULL = 3.0 * np.append([4.0, 1.0], np.ones(N_KINDS))
+_LEAST_SLOPE = 0.05
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,9 @@ class Calibration:
         Which of them would move more than two cells.
     trial_odds, trial_long, trial_weights : ndarray
         The same of the trials that were followed up, and how much each counts.
-    correction : ndarray of shape (3,)
-        Constant, slope, and constant for more than two moved cells, of the log-odds that a
-        proposal is right.
+    correction : ndarray of shape (2 + N_KINDS,)
+        Slope, constant, and what is added to that for every kind of proposal, of the log-odds that
+        a proposal is right.
     limits : ndarray of shape (p, p)
         Largest log-odds of damage for a swap of every two columns.
     """
@@ -92,8 +94,8 @@ class Calibration:
         damaged = expit(np.minimum(evidence.odds, -np.log(99.0)))
         damaged[followed] = expit(self.log_odds(evidence))
         right = np.zeros(len(damaged))
-        clear = evidence.clear[followed]
-        right[followed] = expit(_corrected(self.correction, clear, _is_long(evidence)))
+        kinds = kinds_of(evidence.permutations[followed])
+        right[followed] = expit(_corrected(self.correction, evidence.clear[followed], kinds))
         return damaged, damaged * right
 
 
@@ -104,8 +106,8 @@ def calibrate(evidence, trials, weights, limits):
     """
     tried = trials.evidence
     followed, long = tried.followed, _is_long(tried)
-    weights = weights[followed]
-    correction = _fit_correction(tried.clear[followed], long, trials.right[followed], weights)
+    weights, kinds = weights[followed], kinds_of(tried.permutations[followed])
+    correction = _fit_correction(tried.clear[followed], kinds, trials.right[followed], weights)
     odds = evidence.odds[evidence.followed]
     return Calibration(
         odds, _is_long(evidence), tried.odds[followed], long, weights, correction, limits
@@ -145,18 +147,17 @@ def _window_mean(at, points, weights=None):
     return np.average(windows, axis=1, weights=weights)[places]
 
 
-def _corrected(correction, clear, long):
-    return correction[0] + correction[1] * clear + correction[2] * long
+def _corrected(correction, clear, kinds):
+    return correction[0] * clear + correction[1] + correction[2 + kinds]
 
 
-def _fit_correction(clear, long, right, weights):
-    """Constants and slope, pulled towards 0 and 1 by the weight of some trials."""
-    pull = _PRIOR_TRIALS * np.array([1.0, 4.0, 1.0])
+def _fit_correction(clear, kinds, right, weights):
+    """Slope and constants, pulled towards those that change nothing."""
 
     def loss(correction):
-        linear = _corrected(correction, clear, long)
+        linear = _corrected(correction, clear, kinds)
         fit = weights @ np.where(right, log_expit(linear), log_expit(-linear))
-        return -fit + 0.5 * pull @ (correction - _AS_IT_IS) ** 2
+        return -fit + 0.5 * _PULL @ (correction - _AS_IT_IS) ** 2
 
     found = minimize(loss, _AS_IT_IS, method="BFGS").x
-    return np.array([found[0], max(found[1], _LEAST_SLOPE), found[2]])
+    return np.append(max(found[0], _LEAST_SLOPE), found[1:])

@@ -160,8 +160,8 @@ class Learned:
 
     Attributes
     ----------
-    model : RecordModel
-        The model.
+    model, for_others : RecordModel
+        The model for the records it was learned from, and the same for others.
     placed : Placed
         The records as they came.
     repaired : Cells
@@ -173,6 +173,7 @@ class Learned:
     """
 
     model: RecordModel
+    for_others: RecordModel
     placed: Placed
     repaired: Cells
     found: Found
@@ -210,9 +211,10 @@ def learn_model(cells, *, rank, seed, n_jobs):
         if settled or round_ == _ROUNDS - 1 or whole.sum() < max(_ENOUGH, _ENOUGH_SHARE * n):
             break
         used, coded = whole | explained, coded.as_repaired(orders)
-    model = replace(model, prior=prior)
+    others = update_prior(probability, found.permutations, n, for_others=True)
+    model, for_others = replace(model, prior=prior), replace(model, prior=others)
     tempering = tempering.and_also(temper_pairs(model, placed, found, seed=seed))
-    return Learned(model, placed, coded.repaired, found, tempering)
+    return Learned(model, for_others, placed, coded.repaired, found, tempering)
 
 
 def _false_witnesses(found, coded):
@@ -330,10 +332,14 @@ def search_placed(model, placed, *, decoys=None, n_jobs=None):
 
 
 def adapt_prior(model, placed, *, n_jobs):
-    """Learn from new records how often and how they are damaged, and nothing else."""
-    model = replace(model, prior=default_prior(placed.codes.shape[1]))
+    """Learn from new records how often and how they are damaged, and nothing else.
+
+    Returns the model for these records, and the one for others.
+    """
+    n, p = placed.codes.shape
+    model = replace(model, prior=default_prior(p))
     for _ in range(_PRIOR_ROUNDS):
         found = search_placed(model, placed, n_jobs=n_jobs)
-        prior = update_prior(expit(found.odds), found.permutations, len(placed.codes))
-        model = replace(model, prior=prior)
-    return model
+        seen = expit(found.odds), found.permutations, n
+        model = replace(model, prior=update_prior(*seen))
+    return model, replace(model, prior=update_prior(*seen, for_others=True))

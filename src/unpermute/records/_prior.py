@@ -51,10 +51,11 @@ def default_prior(p, damaged=0.05):
     return MovePrior(damaged, shift, moved * (1 - shift) / moved.sum(), np.zeros((p, p)))
 
 
-def update_prior(probability, permutations, n_records):
+def update_prior(probability, permutations, n_records, *, for_others=False):
     """Learn from records that are damaged with a probability and would move like this.
 
-    The numbers of moved cells are not smoothed: that would give 3-cycles a third of the swaps.
+    The numbers of moved cells are not smoothed: that would give 3-cycles a third of the swaps. The
+    prior is for these records, none of which may vouch for its own swap, or `for_others`.
     """
     p = permutations.shape[1]
     base = default_prior(p)
@@ -65,12 +66,12 @@ def update_prior(probability, permutations, n_records):
     moved = _PSEUDO_RECORDS * base.moved + counts
     norm = shift + moved.sum()
     damaged = (total + 0.01) / (n_records + 1.0)
-    pairs = _pair_prior(probability, permutations, n_moved)
+    pairs = _pair_prior(probability, permutations, n_moved, 0.0 if for_others else 1.0)
     return MovePrior(min(damaged, _MOST_DAMAGED), shift / norm, moved / norm, pairs)
 
 
-def _pair_prior(probability, permutations, n_moved):
-    """Log-prior of every swap relative to the average one; one swap of a pair does not count."""
+def _pair_prior(probability, permutations, n_moved, left_out):
+    """Log-prior of every swap relative to the average one; so many swaps of a pair do not count."""
     p = permutations.shape[1]
     counts = np.zeros((p, p))
     swaps = np.flatnonzero((n_moved == 2) & (probability > 0.5))
@@ -78,7 +79,7 @@ def _pair_prior(probability, permutations, n_moved):
     first, second = np.argmax(moved, axis=1), p - 1 - np.argmax(moved[:, ::-1], axis=1)
     np.add.at(counts, (first, second), probability[swaps])
     total = counts.sum()
-    counts = np.maximum(counts + counts.T - 1.0, 0.0)
+    counts = np.maximum(counts + counts.T - left_out, 0.0)
     return np.log(0.5 + 0.5 * (p * (p - 1) / 2) * counts / (total + 1.0))
 
 

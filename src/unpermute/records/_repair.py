@@ -268,20 +268,20 @@ def learn_records(cells, *, rank=None, seed=0, n_jobs=None, n_learned=None):
     chosen = choose_records(placed, evidence.odds, seed)
     kept = placed.take(chosen)
     known = KnownRecords(
-        learned.model, tempering, learned.repaired.take(chosen), kept.own, kept.own_links,
+        learned.for_others, tempering, learned.repaired.take(chosen), kept.own, kept.own_links,
         kept.version,
     )  # fmt: skip
-    return known, (judge, rows, evidence)
+    return known, (replace(judge, model=known.model), rows, evidence)
 
 
 def _meet(known, cells, seed, n_jobs, n_learned):
     """Adapt what is known to the damage of another table."""
     rows = _sample(cells, seed, n_learned)
     placed = place_cells(known.model, cells.take(rows))
-    model = adapt_prior(known.model, placed, n_jobs=n_jobs)
+    model, for_others = adapt_prior(known.model, placed, n_jobs=n_jobs)
     judge = Judge(model, known.tempering, seed, n_jobs)
     evidence = judge.weigh(placed, pool=placed.codes)
-    return replace(known, model=model), (judge, rows, evidence)
+    return replace(known, model=for_others), (replace(judge, model=for_others), rows, evidence)
 
 
 def _repair_groups(cells, groups, known, max_moves, min_confidence, options):

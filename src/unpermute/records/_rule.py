@@ -9,6 +9,7 @@ import numpy as np
 
 from unpermute.records._calibrate import Calibration
 from unpermute.records._screen import Screen
+from unpermute.records._trials import N_KINDS
 
 __all__ = ["Rule"]
 
@@ -56,7 +57,7 @@ class Rule:
             and self.closed.shape[1] == 2
             and np.all((self.closed >= 0) & (self.closed < p))
             and calibration.limits.shape == (p, p)
-            and calibration.correction.shape == (3,)
+            and calibration.correction.shape == (2 + N_KINDS,)
             and calibration.long.shape == (n,)
             and len(calibration.trial_long) == len(calibration.trial_weights) == n_trials
             and (screen is None or (screen.usual.shape == (p,) and len(screen.cells) > 0))

@@ -5,8 +5,8 @@ Maximise over π the log-likelihood of :mod:`unpermute.records._likelihood` plus
 best, until none helps. Starts: the record as it is, the best rotation of a tail, and the placements
 of :mod:`unpermute.records._placement`.
 
-The alternatives seen, which are the exchanges next to the answer and next to the record as it is,
-and all rotations, are weighed by their posterior: that gives the probabilities.
+All orders seen on the way are weighed by their posterior (:mod:`unpermute.records._weigh`): that
+gives the probabilities.
 """
 
 import math
@@ -47,7 +47,7 @@ from unpermute.records._record import (
     record_of,
     take_records,
 )
-from unpermute.records._weigh import weigh
+from unpermute.records._weigh import Seen
 
 __all__ = ["Found", "Prior", "exchanged", "new_found", "read_blocks", "search_records"]
 
@@ -60,15 +60,15 @@ _EQUAL = 1e-9
 # one rotated tail, of an outlying cell; and above which log-odds or squared distance a record is
 # searched, below which distance no further.
 Prior = namedtuple("Prior", "moves pairs shifts outlier suspicious far usual")
-# Best permutation but the identity, its log-posterior relative to that, log-odds of any change,
-# probability that the better of the two is right, and the same for every cell.
-Found = namedtuple("Found", "permutations gain odds right entries")
+# Best permutation but the identity, its log-posterior relative to that, log-odds of any change, and
+# probability that the better of the two is right.
+Found = namedtuple("Found", "permutations gain odds right")
 
 
 def new_found(n, p):
     """Arrays for the results of n records of p cells."""
     order = np.tile(np.arange(p), (n, 1))
-    return Found(order, np.zeros(n), np.zeros(n), np.ones(n), np.ones((n, p)))
+    return Found(order, np.zeros(n), np.zeros(n), np.ones(n))
 
 
 def search_records(tables, laws, prior, found):
@@ -105,7 +105,7 @@ def exchanged(work, room, laws, order):
     p = len(order)
     prior = Prior(np.zeros(p + 1), np.zeros((p, p)), np.zeros(p), 0.0, 0.0, 0.0, 0.0)
     work.cells[:, ORDER], work.numbers[:, VALUE] = order, -np.inf
-    climb_records(work, np.arange(len(work.cells)), laws.precision, room, laws.links, prior, 0)
+    look_around(work, np.arange(len(work.cells)), laws.precision, room, laws.links, prior)
     return work.numbers[:, VALUE], work.planes[:, AROUND]
 
 
@@ -128,7 +128,7 @@ def _look(work, room, laws, prior, rotated, found):
     """
     every, numbers = np.arange(len(found.gain)), work.numbers
     numbers[:, VALUE] = -np.inf
-    climb_records(work, every, laws.precision, room, laws.links, prior, 0)
+    look_around(work, every, laws.precision, room, laws.links, prior)
     _turn_records(work, every, laws.precision, room, laws.links, prior)
     first, second, turn, start = numbers[:, [FIRST, SECOND, TURN, START]].T.astype(int)
     found.permutations[:] = np.arange(found.permutations.shape[1])
@@ -146,11 +146,14 @@ def _look(work, room, laws, prior, rotated, found):
 def _search_further(work, room, laws, prior, rotated, found):
     """Search suspicious records from all starts; writes `found`."""
     best, stays, _ = _look(work, room, laws, prior, rotated, found)
-    p, own, q = rotated.shape[2], work.planes[:, AROUND].copy(), work.numbers[:, DISTANCE].copy()
-    around, going = np.full_like(own, -np.inf), np.arange(len(best))
+    p, q, going = rotated.shape[2], work.numbers[:, DISTANCE].copy(), np.arange(len(best))
+    seen = Seen(work.cells[:, WORD], stays)
+    turned = work.rows[:, [TURNED, TURNED_BACK]]
+    rows, turn, tail = np.nonzero(turned > -np.inf)
+    seen.add(rows, rotated[turn, tail], turned[rows, turn, tail])
     for start in range(1, _N_STARTS + 1):
         _begin(start, work, going, laws, rotated)
-        climb_records(work, going, laws.precision, room, laws.links, prior, 4 * p)
+        _climb(work, going, room, laws, prior, seen)
         value, order = work.numbers[going, VALUE], work.cells[going, ORDER]
         # The same rotation found by a placement has the smaller prior of any permutation.
         same = np.all(order == found.permutations[going], axis=1)
@@ -158,16 +161,33 @@ def _search_further(work, room, laws, prior, rotated, found):
         those = going[better]
         best[those] = np.maximum(best[those], value[better])
         found.permutations[those] = order[better]
-        around[those], q[those] = work.planes[those, AROUND], work.numbers[those, DISTANCE]
+        q[those] = work.numbers[those, DISTANCE]
         # Nothing to hope for from other starts once few moves make it look like any other.
         n_moved = np.count_nonzero(found.permutations[going] != np.arange(p), axis=1)
         few = n_moved == 2 if start == 1 else 6 * n_moved <= p
         going = going[~((best[going] > stays[going]) & (q[going] < prior.usual) & few)]
-    turned = work.rows[:, [TURNED, TURNED_BACK]]
     found.gain[:] = best - stays
-    found.odds[:], found.right[:], found.entries[:] = weigh(
-        work.cells[:, WORD], found.permutations, (best, stays), around, own, turned, rotated
-    )
+    found.odds[:], found.right[:] = seen.weigh(found.permutations, best)
+
+
+def _climb(work, chosen, room, laws, prior, seen):
+    """Exchange two cells while it helps; changes the order and its log-posterior of chosen records.
+
+    The value is -inf or a log-posterior that counts instead of the order's own.
+    """
+    for _ in range(4 * work.cells.shape[2] + 1):
+        look_around(work, chosen, laws.precision, room, laws.links, prior)
+        orders, numbers = work.cells[chosen, ORDER], work.numbers[chosen]
+        seen.add(chosen, orders, numbers[:, VALUE])
+        seen.add_next(chosen, orders, work.planes[chosen, AROUND])
+        better = numbers[:, NEXT] > numbers[:, VALUE] + _EQUAL
+        chosen, numbers = chosen[better], numbers[better]
+        if not len(chosen):
+            break
+        first, second = numbers[:, [FIRST, SECOND]].T.astype(int)
+        work.cells[chosen, ORDER, first] = orders[better, second]
+        work.cells[chosen, ORDER, second] = orders[better, first]
+        work.numbers[chosen, VALUE] = numbers[:, NEXT]
 
 
 def _begin(start, work, chosen, laws, rotated):
@@ -185,41 +205,35 @@ def _begin(start, work, chosen, laws, rotated):
 
 
 @njit(cache=True, nogil=True)
-def climb_records(work, chosen, precision, room, links, prior, n_steps):
-    """Exchange two cells while it helps; changes the order and its log-posterior of chosen records.
+def look_around(work, chosen, precision, room, links, prior):
+    """Find the best exchange of two cells next to the order of every chosen record.
 
     Writes the log-posterior after every exchange a < b that changes a value into the plane AROUND,
-    -inf elsewhere. The value is -inf or a log-posterior that counts instead of the order's own.
+    -inf elsewhere, and that of the order where it is -inf so far.
     """
     for r in chosen:
         record, P = record_of(work, r), precision[work.version[r]]
         order, words, numbers = record.cells[ORDER], record.cells[WORD], record.numbers
-        around, p = record.planes[AROUND], len(order)
-        value = numbers[VALUE]
-        for step in range(n_steps + 1):
-            rebuild(order, record, P, room)
-            likelihood = neighbours(order, record, P, room, links)
-            k = _count_moved(order)
-            if value == -np.inf:
-                value = likelihood + prior.moves[k]
-            best, first, second = -np.inf, 0, 0
-            for a in range(p):
-                i = order[a]
-                for b in range(p):
-                    j = order[b]
-                    if b <= a or words[i] == words[j]:
-                        around[a, b] = -np.inf
-                        continue
-                    around[a, b] += prior.moves[k + (j != a) + (i != b) - (i != a) - (j != b)]
-                    if k == 0:
-                        around[a, b] += prior.pairs[a, b]
-                    if around[a, b] > best:
-                        best, first, second = around[a, b], a, b
-            numbers[NEXT], numbers[FIRST], numbers[SECOND] = best, first, second
-            if step == n_steps or not best > value + _EQUAL:
-                break
-            value, order[first], order[second] = best, order[second], order[first]
-        numbers[VALUE], numbers[DISTANCE] = value, 0.0
+        around, p, k = record.planes[AROUND], len(order), _count_moved(order)
+        rebuild(order, record, P, room)
+        likelihood = neighbours(order, record, P, room, links)
+        if numbers[VALUE] == -np.inf:
+            numbers[VALUE] = likelihood + prior.moves[k]
+        best, first, second = -np.inf, 0, 0
+        for a in range(p):
+            i = order[a]
+            for b in range(p):
+                j = order[b]
+                if b <= a or words[i] == words[j]:
+                    around[a, b] = -np.inf
+                    continue
+                around[a, b] += prior.moves[k + (j != a) + (i != b) - (i != a) - (j != b)]
+                if k == 0:
+                    around[a, b] += prior.pairs[a, b]
+                if around[a, b] > best:
+                    best, first, second = around[a, b], a, b
+        numbers[NEXT], numbers[FIRST], numbers[SECOND] = best, first, second
+        numbers[DISTANCE] = 0.0
         for j in range(p):
             numbers[DISTANCE] += record.rows[PLACED, j] * record.rows[SLOPE, j]
 

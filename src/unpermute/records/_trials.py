@@ -15,17 +15,26 @@ from scipy.special import expit
 from unpermute.records._evidence import Evidence
 from unpermute.records._prior import default_prior, moves_of
 
-__all__ = ["Trials", "choose_records", "damage_orders", "run_trials", "weigh"]
+__all__ = [
+    "N_KINDS",
+    "Trials",
+    "choose_records",
+    "damage_orders",
+    "kinds_of",
+    "run_trials",
+    "weigh",
+]
 
 # Trials of a table with up to 16 columns; wider tables get fewer, but never fewer than the second.
 _TRIALS, _FEWEST_TRIALS = 900, 150
 # Probability of being whole below which a record is hardly tried, and the least one assumed.
 _CERTAINLY_NOT, _LEAST_WHOLE = 0.01, 1e-9
 
-# Moved cells at which the kinds of damage begin: a swap, three cells, four or five, more; and a
+# Moved cells at which the kinds of damage begin: a swap, three, four or five cells, more; and a
 # shifted tail is a kind of its own.
-_KINDS_FROM = np.array([2, 3, 4, 6])
+_KINDS_FROM = np.array([2, 3, 4, 5, 6])
 _SHIFT = len(_KINDS_FROM)
+N_KINDS = _SHIFT + 1
 _EM_STEPS = 200
 # Weight of the prior expectation, in damaged records and in trials, when the shares of kinds are
 # learned; and quantiles of the trials that divide clear proposals from others.
@@ -100,10 +109,9 @@ def weigh(trials, evidence):
     tried = trials.evidence
     if not len(trials.orders):
         return np.zeros(0)
-    n_kinds, limits = _SHIFT + 1, np.quantile(tried.clear, _CLARITY)
-    true = _kinds(trials.orders)
-    n_tried = np.bincount(true, minlength=n_kinds)
-    found = np.zeros((n_kinds, n_kinds * (len(limits) + 1)))
+    true, limits = kinds_of(trials.orders), np.quantile(tried.clear, _CLARITY)
+    n_tried = np.bincount(true, minlength=N_KINDS)
+    found = np.zeros((N_KINDS, N_KINDS * (len(limits) + 1)))
     np.add.at(found, (true[tried.followed], _classes(tried, tried.followed, limits)), 1.0)
     found += _PSEUDO_TRIALS * found.sum(axis=0) / max(found.sum(), 1.0) + 1e-6
     found /= np.maximum(n_tried, 1)[:, None]
@@ -123,7 +131,7 @@ def weigh(trials, evidence):
 def _usual_shares(p, tried):
     """Shares of the kinds of damage in any table, of those that were tried."""
     prior = default_prior(p)
-    shares = np.bincount(_kind_of(np.arange(p + 1)), weights=prior.moved, minlength=_SHIFT + 1)
+    shares = np.bincount(_kind_of(np.arange(p + 1)), weights=prior.moved, minlength=N_KINDS)
     shares[_SHIFT] += prior.shift
     shares = np.where(tried, shares, 0.0)
     return shares / shares.sum()
@@ -131,7 +139,7 @@ def _usual_shares(p, tried):
 
 def _classes(evidence, chosen, limits):
     """Kind and clarity of some proposals, as one number."""
-    kinds = _kinds(evidence.permutations[chosen])
+    kinds = kinds_of(evidence.permutations[chosen])
     return kinds * (len(limits) + 1) + np.searchsorted(limits, evidence.clear[chosen])
 
 
@@ -158,8 +166,8 @@ def damage_orders(codes, prior, rng):
     return orders
 
 
-def _kinds(orders):
-    """Kind of damage of every permutation."""
+def kinds_of(orders):
+    """Return the kind of damage of every permutation: 0 to N_KINDS - 1."""
     n_moved, shifted = moves_of(orders)
     return np.where(shifted, _SHIFT, _kind_of(n_moved))
 

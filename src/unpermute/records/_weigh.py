@@ -1,109 +1,109 @@
-r"""How sure the answer about a record is: the alternatives seen, weighed by their posterior.
+r"""How sure the answer about a record is: all orders seen in its search, by their posterior.
 
-The alternatives are the exchanges next to the answer, and the exchanges and rotated tails of the
-record as it is. One that puts other values into a cell than the answer does speaks against that
-cell; one that puts the same values everywhere speaks for the answer.
+Seen are the orders that the search went through, every exchange next to each of them, and the
+rotated tails. Each counts once, however often it was seen. An order that puts the same values
+everywhere as the answer does speaks for it, every other one against it. The way to the answer
+matters as much as its surroundings: of columns that are alike the search takes the likeliest, and
+the others that would do as well are next to an order before that.
+
+Orders are compared by 64-bit sums of random keys, which an exchange changes by one product. Two
+different orders of a record have the same sum with a probability of 2⁻⁶³.
 """
 
 import numpy as np
 
-__all__ = ["weigh"]
+__all__ = ["Seen"]
 
-# Alternatives with less weight, relative to the answer, are not looked at.
-_NEGLIGIBLE = 1e-12
+# Orders with less weight, relative to the best seen so far, are not kept: all of them together
+# hardly count.
+_NEGLIGIBLE = 1e-6
+# Orders of one block that are kept at once: bounds the memory that wide tables need.
+_MOST_KEPT = 200_000
 
 
-def weigh(words, order, log_posteriors, around, own, turned, rotated):
-    """Weigh what was seen of some records.
+class Seen:
+    """Orders seen of some records.
 
     Parameters
     ----------
-    words, order : ndarray of int of shape (n, p)
-        Words of the records, in which equal values are equal, and the best order of their cells.
-    log_posteriors : tuple of two ndarrays of shape (n,)
-        Of that order, and of the record as it is, which is the answer unless the first is larger.
-    around, own : ndarray of shape (n, p, p)
-        Log-posterior after every exchange of two places a < b next to the order, and next to the
-        record as it is; -inf where there is none.
-    turned : ndarray of shape (n, 2, p)
-        Log-posterior of every rotation of the record as it is.
-    rotated : ndarray of int of shape (2, p, p)
-        The orders of these rotations.
-
-    Returns
-    -------
-    odds : ndarray of shape (n,)
-        Log-odds of a change.
-    right : ndarray of shape (n,)
-        Probability that the answer is right.
-    entries : ndarray of shape (n, p)
-        The same for every cell.
+    words : ndarray of int of shape (n, p)
+        Words of the records, in which equal values are equal.
+    stays : ndarray of shape (n,)
+        Log-posterior of the records as they are.
     """
-    best, stays = log_posteriors
-    moves, top = best > stays, np.maximum(best, stays)
-    place = np.arange(order.shape[1])
-    answer = np.where(moves[:, None], order, place)
-    held = np.take_along_axis(words, answer, axis=1)
-    differs = words != held
-    left = np.exp(stays - top)
-    next_to_it = _next_to_answer(order, np.exp(around - top[:, None, None]), moves)
-    swaps = np.exp(own - top[:, None, None])
-    swaps[(swaps < _NEGLIGIBLE) | (moves[:, None, None] & _is_next(order))] = 0.0
-    turns = np.exp(turned - top[:, None, None])
-    is_order = np.all(rotated == order[:, None, None, :], axis=3)
-    # One that is the answer counts as an exchange and as a shifted tail.
-    turns[(turns < _NEGLIGIBLE) | (moves[:, None, None] & is_order)] = 0.0
 
-    changed = moves + sum(part.sum(axis=(1, 2)) for part in (next_to_it, swaps, turns))
-    wrong = next_to_it.sum(axis=1) + next_to_it.sum(axis=2)
-    wrong += (moves * left)[:, None] * differs
-    same = np.ones(len(words))
-    for missed, equal in (
-        _missed_by_swaps(words, held, differs, swaps),
-        _missed_by_turns(words, held, rotated, turns),
-    ):
-        wrong += missed
-        same += equal
-    total = changed + left
-    entries = np.clip(1.0 - wrong / total[:, None], 0.0, 1.0)
-    return np.log(np.maximum(changed, 1e-300)) + top - stays, same / total, entries
+    def __init__(self, words, stays):
+        n, p = words.shape
+        rng = np.random.default_rng(0)
+        of_cells, self.of_places = rng.integers(2**64, size=(2, p), dtype=np.uint64)
+        self.of_records = rng.integers(2**64, size=n, dtype=np.uint64)
+        # Equal values have the key of the first of them.
+        first = np.argmax(words[:, :, None] == words[:, None, :], axis=2)
+        self.keys = np.tile(of_cells, (n, 1)), of_cells[first]
+        self.stays, self.top = stays, stays.copy()
+        self.parts, self.n_kept = [], 0
 
+    def add(self, rows, orders, log_posteriors):
+        """Add orders of some records, which may occur more than once."""
+        np.maximum.at(self.top, rows, log_posteriors)
+        kept = np.flatnonzero(log_posteriors > self._limits()[rows])
+        rows = rows[kept]
+        self._keep(rows, self._sums(rows, orders[kept]), log_posteriors[kept])
 
-def _next_to_answer(order, weights, moves):
-    """Weights of the exchanges next to an answer that moves cells, but for that which undoes it."""
-    moved = order != np.arange(order.shape[1])
-    single = moves & (moved.sum(axis=1) == 2)
-    first, second = np.nonzero(moved[single])[1].reshape(-1, 2).T
-    weights[np.flatnonzero(single), first, second] = 0.0
-    weights[~moves] = 0.0
-    return weights
+    def add_next(self, rows, orders, around):
+        """Add the exchanges of places a < b next to one order of each of some records."""
+        self.top[rows] = np.maximum(self.top[rows], around.max(axis=(1, 2)))
+        which, a, b = np.nonzero(around > self._limits()[rows, None, None])
+        own, places = rows[which], self.of_places[a] - self.of_places[b]
+        cells = orders[which, a], orders[which, b]
+        sums = [
+            total[which] + (keys[own, cells[1]] - keys[own, cells[0]]) * places
+            for total, keys in zip(self._sums(rows, orders), self.keys, strict=True)
+        ]
+        self._keep(own, sums, around[which, a, b])
 
+    def weigh(self, orders, best):
+        """Return the log-odds of a change, and the probability that the answer is right.
 
-def _is_next(order):
-    """Whether the exchange of places a and b is the order, or one exchange away from it."""
-    place = np.arange(order.shape[1])
-    moved, lands = order != place, order[:, :, None] != place
-    n_moved = moved.sum(axis=1)[:, None, None]
-    apart = n_moved - moved[:, :, None] - moved[:, None, :] + lands + lands.transpose(0, 2, 1)
-    return apart <= 2
+        The answer is the best order but the identity, or the identity where that is likelier.
+        """
+        every, moves = np.arange(len(best)), best > self.stays
+        self.add(every, orders, best)
+        rows, order_sums, value_sums, log_posteriors = self._distinct()
+        identity = np.tile(np.arange(orders.shape[1]), (len(orders), 1))
+        answer = self._sums(every, np.where(moves[:, None], orders, identity))[1]
+        weights = np.exp(log_posteriors - self.top[rows])
+        weights[order_sums == self._sums(every, identity)[0][rows]] = 0.0
+        changed = np.bincount(rows, weights, minlength=len(best))
+        same = np.bincount(rows, weights * (value_sums == answer[rows]), minlength=len(best))
+        left = np.exp(self.stays - self.top)
+        odds = np.log(np.maximum(changed, 1e-300)) + self.top - self.stays
+        return odds, (same + ~moves * left) / (changed + left)
 
+    def _limits(self):
+        return self.top + np.log(_NEGLIGIBLE)
 
-def _missed_by_swaps(words, held, differs, weights):
-    """Weight of the exchanges by cell that would hold another value, and of those without any."""
-    both = weights + weights.transpose(0, 2, 1)
-    lands = held[:, :, None] != words[:, None, :]
-    touched = both.sum(axis=2)
-    missed = differs * (weights.sum(axis=(1, 2))[:, None] - touched) + (both * lands).sum(axis=2)
-    n_missed = differs.sum(axis=1)[:, None, None] - differs[:, :, None] - differs[:, None, :]
-    n_missed = n_missed + lands + lands.transpose(0, 2, 1)
-    return missed, (weights * (n_missed == 0)).sum(axis=(1, 2))
+    def _sums(self, rows, orders):
+        """Sums of keys by cells, and by values."""
+        return [
+            np.sum(np.take_along_axis(keys[rows], orders, axis=1) * self.of_places, axis=1)
+            for keys in self.keys
+        ]
 
+    def _keep(self, rows, sums, log_posteriors):
+        self.parts.append((rows, *sums, log_posteriors))
+        self.n_kept += len(rows)
+        if self.n_kept > _MOST_KEPT:
+            part = self._distinct()
+            likeliest = np.argsort(part[-1] - self.top[part[0]])[-_MOST_KEPT // 2 :]
+            self.parts = [tuple(array[likeliest] for array in part)]
+            self.n_kept = len(likeliest)
 
-def _missed_by_turns(words, held, rotated, weights):
-    """The same for rotated tails."""
-    missed, equal = np.zeros(words.shape), np.zeros(len(words))
-    for row, turn, start in np.argwhere(weights > 0):
-        wrong = words[row, rotated[turn, start]] != held[row]
-        missed[row] += weights[row, turn, start] * wrong
-        equal[row] += weights[row, turn, start] * (not wrong.any())
-    return missed, equal
+    def _distinct(self):
+        """Every order once, with its largest log-posterior."""
+        parts = [np.concatenate(arrays) for arrays in zip(*self.parts, strict=True)]
+        rows, order_sums, _, log_posteriors = parts
+        keys = order_sums + self.of_records[rows]
+        by_order = np.lexsort((-log_posteriors, keys))
+        first = np.append(True, np.diff(keys[by_order]) != 0)[: len(keys)]
+        return [array[by_order[first]] for array in parts]
