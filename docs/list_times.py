@@ -23,7 +23,7 @@ def describe(times):
     slow = [f"{name} ({seconds:.0f} s)" for name, seconds in times.items() if seconds > LIMIT]
     told = f"{len(times)} example{'s' * (len(times) != 1)} in {sum(times.values()):.0f} s"
     if slow:
-        return f"{told}; longer than {LIMIT} s: {', '.join(slow)}"
+        return f"{told}; longer than {LIMIT} s of wall time: {', '.join(slow)}"
     name, seconds = next(iter(times.items()), ("none", 0.0))
     return f"{told}; the slowest, {name}, took {seconds:.1f} s"
 

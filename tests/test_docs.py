@@ -135,7 +135,9 @@ def test_slow_examples_are_named(tmp_path):
         path.write_text(json.dumps({"memory": 0.0, "time": seconds}))
     times = script.read_times(tmp_path)
     assert list(times) == ["plot_y", "plot_x"]
-    assert script.describe(times) == "2 examples in 14 s; longer than 10 s: plot_y (12 s)"
+    assert (
+        script.describe(times) == "2 examples in 14 s; longer than 10 s of wall time: plot_y (12 s)"
+    )
     del times["plot_y"]
     assert script.describe(times) == "1 example in 2 s; the slowest, plot_x, took 2.5 s"
 
