@@ -40,7 +40,7 @@ def _repair_matrices():
     for output in ("values", "blend"):
         PMSDR(output=output, random_state=0).fit(data.X)
     PMSDR(random_state=0).fit(gaps.X)
-    one = make_permuted_subspaces(1, 4, 30, 3, outlier_ratio=1.0, random_state=0)
+    one = make_permuted_subspaces(1, 20, 30, 3, outlier_ratio=1.0, random_state=0)
     for method in METHODS:
         recover_vectors(one.X, one.bases[0], method=method, random_state=0)
     SelfRepresentationDetector(contamination=20).fit_predict(data.X)
