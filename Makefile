@@ -50,6 +50,7 @@ bench-gate: $(VENV)/.cli,test  ## fail if a workload became much slower than rec
 docs: $(VENV)/.cli,dask,docs  ## build the documentation into docs/_build/html; warnings are errors
 	@$(BIN)/python -m sphinx -b html -W -n --keep-going -q docs docs/_build/html
 	@$(BIN)/python docs/check_links.py docs/_build/html
+	@$(BIN)/python docs/list_times.py docs
 	@echo "docs/_build/html/index.html"
 
 docs-open: docs  ## build the documentation and serve it on http://localhost:8000

@@ -22,6 +22,8 @@ os.environ.update(
 )
 # What an example warns about is shown on its page; what libraries announce is not for readers.
 warnings.filterwarnings("ignore", category=DeprecationWarning)
+# joblib replaces workers of the gallery that need much memory; no work is lost.
+warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
 
 project = "unpermute"
 author = "The unpermute developers"
@@ -57,6 +59,7 @@ extensions = [
     "decisions",
     "import_graph",
     "scratch",
+    "warm_up",
 ]
 
 # Pages

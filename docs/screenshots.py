@@ -1,6 +1,10 @@
-"""Draw the pictures of the workbench again: ``python docs/screenshots.py`` (needs Chromium)."""
+"""Draw the pictures of the workbench and of the report again (needs Chromium).
+
+python docs/screenshots.py
+"""
 
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -24,7 +28,7 @@ _LIST = "/records?sort=line"
 
 
 def main():
-    """Scan a table, decide about some records, and look at four pages."""
+    """Scan a table, decide about some records, and look at four pages; and at the demo's report."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         bench = _scanned(Path(folder) / "patients.csv")
         served = Served(bench)
@@ -35,10 +39,14 @@ def main():
         page.goto(served.address)
         bench.review.note(_decided(bench.review)[2], "checked on paper")
         record = _of_three_cells(bench.review)
-        _shoot(page, f"{served.base}{_LIST}", "list", (1280, 760), "dark", keys="jjjjj")
-        _shoot(page, f"{served.base}/questions", "question", (1280, 820))
-        _shoot(page, f"{served.base}/records/{record}?sort=line", "record", (1280, 1150))
-        _shoot(page, f"{served.base}/records/{_JOINED}?sort=line", "phone", (400, 1120))
+        _shoot(page, f"{served.base}{_LIST}", "workbench-list", (1280, 760), "dark", keys="jjjjj")
+        _shoot(page, f"{served.base}/questions", "workbench-question", (1280, 820))
+        _shoot(page, f"{served.base}/records/{record}?sort=line", "workbench-record", (1280, 1150))
+        _shoot(page, f"{served.base}/records/{_JOINED}?sort=line", "workbench-phone", (400, 1120))
+        subprocess.run(
+            [sys.executable, "-m", "unpermute", "demo"], cwd=folder, check=True, capture_output=True
+        )
+        _shoot(page, (Path(folder) / "demo-report.html").as_uri(), "report", (1120, 1140))
         browser.close()
         served.stop()
 
@@ -82,7 +90,7 @@ def _shoot(page, address, name, size, scheme="light", keys=""):
     for key in keys:
         page.keyboard.press(key)
     page.wait_for_timeout(500)
-    path = _DOCS / "images" / f"workbench-{name}.png"
+    path = _DOCS / "images" / f"{name}.png"
     page.screenshot(path=path)
     # A palette makes the file a third as large, and nobody sees the difference.
     Image.open(path).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(

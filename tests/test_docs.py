@@ -120,13 +120,33 @@ def test_results_of_the_paper_stay_small_and_pictures_that_can_be_made_are_not_k
 
 
 def test_dead_links_are_found(tmp_path):
-    spec = importlib.util.spec_from_file_location("check_links", DOCS / "check_links.py")
-    checker = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(checker)
+    checker = _script("check_links")
     (tmp_path / "a.html").write_text('<a href="b.html#x">1</a><a href="b.html#y">2</a>')
     (tmp_path / "b.html").write_text('<p id="x"></p><img src="c.png"><a href="https://d">3</a>')
     dead = [(path.name, link) for path, link in checker.find_dead_links(tmp_path)]
     assert dead == [("a.html", "b.html#y"), ("b.html", "c.png")]
+
+
+def test_slow_examples_are_named(tmp_path):
+    script = _script("list_times")
+    for name, seconds in {"gallery/a/plot_x": 2.5, "tutorials/python/plot_y": 12.0}.items():
+        path = tmp_path / f"{name}.cost.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps({"memory": 0.0, "time": seconds}))
+    times = script.read_times(tmp_path)
+    assert list(times) == ["plot_y", "plot_x"]
+    assert (
+        script.describe(times) == "2 examples in 14 s; longer than 10 s of wall time: plot_y (12 s)"
+    )
+    del times["plot_y"]
+    assert script.describe(times) == "1 example in 2 s; the slowest, plot_x, took 2.5 s"
+
+
+def _script(name):
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_every_decision_becomes_a_page(tmp_path):

@@ -100,6 +100,7 @@ class TestGuard:
     def test_nothing_without_token(self, bench, path):
         response = browser_of(bench, welcome=False).get(path)
         assert response.status_code == 403
+        assert '<html lang="en">' in response.text
         assert "patients" not in response.text
 
     def test_a_wrong_token_is_refused(self, bench):

@@ -18,6 +18,7 @@ from serving import Served, said, serve_scanned
 
 from unpermute.files import Changes, read_table
 from unpermute.table import TableResult
+from unpermute.web._job import Job
 from unpermute.web._journal import ANSWERS
 from unpermute.web._review import open_review
 from unpermute.web._scan import Scan
@@ -56,6 +57,13 @@ class TestKeys:
         page.keyboard.press("Enter")
         page.wait_for_selector(".editor")
         assert f"/records/{second}" in page.url
+        page.keyboard.press("k")
+        page.wait_for_url(f"**/records/{first}*")
+        page.keyboard.press("l")
+        page.wait_for_selector("table.list")
+        page.keyboard.press("j")
+        page.keyboard.press("o")
+        page.wait_for_selector(".editor")
 
     def test_a_record_without_a_mouse(self, served, page):
         first, second = rows_shown(page)[:2]
@@ -261,6 +269,13 @@ class TestTabs:
         page.reload()
         assert row not in rows_shown(page)
 
+    def test_a_tab_from_before_a_restart_says_what_to_do(self, served, page, context):
+        context.clear_cookies()
+        page.locator("button.accept").first.click()
+        page.wait_for_selector("text=Open the address that")
+        page.goto(served.address)
+        page.wait_for_selector("nav a")
+
     def test_going_back_shows_the_list_again(self, page):
         page.locator("a.open").first.click()
         page.wait_for_selector(".editor")
@@ -269,22 +284,33 @@ class TestTabs:
         assert len(rows_shown(page)) > 10
 
 
+def _download(page, name, folder):
+    """Take one of the results; return where it was saved."""
+    with page.expect_download() as download:
+        page.locator(f'a[href="/results/{name}"]').click()
+    path = folder / f"saved-{download.value.suggested_filename}"
+    download.value.save_as(path)
+    return path
+
+
+def _applied(table, changes, folder):
+    """Return the bytes that `unpermute apply` makes of a list of changes."""
+    command = [sys.executable, "-m", "unpermute", "apply", str(table), str(changes)]
+    applied = folder / "applied.csv"
+    subprocess.run([*command, "-o", str(applied)], check=True, capture_output=True)
+    return applied.read_bytes()
+
+
 class TestFiles:
     def test_results_are_downloaded(self, served, page, tmp_path):
         review = served.bench.review
         review.decide(review.records.rows[:10], "accept")
         review.decide(review.records.rows[10:13], "owner")
         page.goto(f"{served.base}/results")
-        saved = {}
-        for name in ("table", "changes", "report", "owner-xlsx"):
-            with page.expect_download() as download:
-                page.locator(f'a[href="/results/{name}"]').click()
-            saved[name] = tmp_path / download.value.suggested_filename
-            download.value.save_as(saved[name])
-        applied = tmp_path / "applied.csv"
-        command = [sys.executable, "-m", "unpermute", "apply", review.path, str(saved["changes"])]
-        subprocess.run([*command, "-o", str(applied)], check=True, capture_output=True)
-        assert applied.read_bytes() == saved["table"].read_bytes()
+        names = ("table", "changes", "report", "owner-xlsx")
+        saved = {name: _download(page, name, tmp_path) for name in names}
+        applied = _applied(review.path, saved["changes"], tmp_path)
+        assert applied == saved["table"].read_bytes()
         assert saved["owner-xlsx"].suffix == ".xlsx"
         report = page.context.new_page()
         report.goto(saved["report"].as_uri())
@@ -379,6 +405,12 @@ class TestCommand:
         assert page.url.endswith("/summary")
         page.goto(f"{address.split('/?')[0]}{LIST}")
         assert rows_shown(page)[:5] == before[1:6]
+        page.get_by_role("link", name="Results").click()
+        page.wait_for_url("**/results")
+        saved = [_download(page, name, tmp_path) for name in ("table", "changes")]
+        assert saved[0].read_bytes() == _applied(path, saved[1], tmp_path)
+        changed = zip(saved[0].read_bytes().split(), patients_csv.split(), strict=True)
+        assert sum(now != before for now, before in changed) == 1
         page.close()
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=20)
@@ -511,6 +543,50 @@ def test_axe_finds_nothing_and_nothing_sticks_out(served, chromium, scheme, widt
         }).length"""
         assert page.locator(".tag").evaluate_all(unreadable) == 0, path
     context.close()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 400)])
+def test_axe_finds_nothing_in_questions_and_while_it_works(chromium, tmp_path, scheme, width):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    from reviewed_tables import as_csv, patients
+
+    path = tmp_path / "half.csv"
+    path.write_bytes(as_csv(patients(400, n_damaged=4, exchanged=range(150, 340), seed=5)[1]))
+    bench = Workbench(read_table, tmp_path)
+    bench.open_now(str(path))
+    bench.review.take(bench.review.scan())
+    served = Served(bench)
+    context = chromium.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+    )
+    page = context.new_page()
+
+    def look():
+        found = axe.run(page)
+        assert found.violations_count == 0, f"{page.url}: {found.generate_report()}"
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, page.url
+
+    page.goto(f"{served.base}/questions")  # without a token: refused
+    look()
+    page.goto(served.address)
+    page.goto(f"{served.base}/questions")
+    assert page.locator(".sides article").count() == 2
+    look()
+    page.get_by_role("button", name=re.compile("Exchange these")).click()
+    said(page, "Answered")
+    look()
+    page.keyboard.press("?")
+    look()
+    seen = threading.Event()
+    bench.job = job = Job("Looking for shuffled records", lambda: seen.wait(60) and None)
+    job.start()
+    page.goto(f"{served.base}/progress")
+    assert page.get_by_role("button", name="Cancel").is_visible()
+    look()
+    context.close()
+    seen.set()
+    job.wait()
+    served.stop()
 
 
 def test_a_million_records(context, tmp_path):

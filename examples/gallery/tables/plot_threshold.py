@@ -3,8 +3,8 @@ Choosing a minimum confidence
 =============================
 
 A lower ``min_confidence`` repairs more records and makes more mistakes. Here the truth is
-known, so both can be counted; on your own table, ``result.summary["trials"]`` says how repairs
-went that were made on purpose.
+known, so both can be counted. On your own table, ``result.summary["trials"]`` counts right and
+wrong repairs of records that were damaged on purpose.
 """
 
 import matplotlib.pyplot as plt

@@ -78,7 +78,11 @@ def _options(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Print the version.", callback=_print_version, is_eager=True
+            "--version",
+            metavar="",
+            help="Print the version.",
+            callback=_print_version,
+            is_eager=True,
         ),
     ] = False,
 ) -> None:
@@ -87,10 +91,10 @@ def _options(
 
 @app.command()
 def demo(
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed of the damage.")] = 0,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object for programs instead of text.")
-    ] = False,
+    seed: Annotated[
+        int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Random seed of the damage.")
+    ] = 0,
+    json: Json = False,
 ) -> None:
     """Damage a real table, repair it, compare with the truth, and write demo-report.html."""
     with one_sentence():

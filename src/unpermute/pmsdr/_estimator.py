@@ -56,8 +56,9 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     Clean vectors lie near one of L subspaces. In the others (the paper's "outliers") some entries
     were permuted, in each vector differently.
 
-    By default a model of the clean vectors, a mixture of low-rank Gaussians fitted to the matrix
-    itself, judges every vector: it is permuted if moving its values makes it much more likely.
+    By default every vector is judged by a model of the clean vectors, a mixture of low-rank
+    Gaussians fitted to the matrix itself. A vector counts as permuted if moving its values makes it
+    much more likely.
     Trials measure how good the repairs are: clean vectors are shuffled in the way the permuted ones
     seem to be, and repaired by a part of the model that they did not shape. A vector is changed
     only if repairs like it end closer to the truth; otherwise it stays as it is, and if no vector

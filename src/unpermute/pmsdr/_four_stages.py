@@ -83,12 +83,12 @@ class FourStages:
         """
         named = {name: stage for name, stage in _STAGES.items() if given.is_open(name)}
         given = replace(given, **named)
-        filled, orderly = fill_missing(X, [], []), has_no_order(X)
+        filled, constant = fill_missing(X, [], []), has_no_order(X)
         mask = np.zeros(len(X), dtype=bool)
         options = {"seed": given.seed, "n_jobs": given.n_jobs}
-        mask[~orderly] = detect(filled[~orderly], given.detector, given.contamination, **options)
+        mask[~constant] = detect(filled[~constant], given.detector, given.contamination, **options)
         logger.debug("detect: %d of %d vectors are permuted", mask.sum(), len(mask))
-        members = ~mask if orderly.all() else ~mask & ~orderly
+        members = ~mask if constant.all() else ~mask & ~constant
         stages, own = cls._fit_subspaces(filled[members], given)
         labels = np.full(len(X), -1)
         labels[members] = own

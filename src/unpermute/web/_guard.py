@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 __all__ = ["Guard"]
@@ -28,6 +28,27 @@ _HEADERS = {
     "cache-control": "no-store",
 }
 _READS = ("GET", "HEAD")
+# A page without a style sheet, which a stranger does not get. A tab that was open before a restart
+# shows `view` in place of its own.
+_REFUSAL = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title} · unpermute</title>
+</head>
+<body>
+<div id="view">
+<main id="main" tabindex="-1">
+<h1>{title}</h1>
+<p class="said empty"></p>
+<p class="lead refusal" role="alert">{sentence}</p>
+</main>
+</div>
+</body>
+</html>
+"""
 
 
 class Guard:
@@ -72,27 +93,28 @@ class Guard:
             # The message of an error may quote a cell: the log has the place of it, and no more.
             logger.error("%s at %s", type(error).__name__, _place(error))
             if not begun:
-                sentence = "Something went wrong; nothing was decided. The terminal says where."
-                await PlainTextResponse(sentence, 500)(scope, receive, send)
+                sentence = "Nothing was decided. The terminal says where the error is."
+                await _refusal("Something went wrong", sentence, 500)(scope, receive, send)
 
     def _refused_or_welcomed(self, scope) -> Response | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if host not in self._hosts:
-            return PlainTextResponse("Refused: this is not the address of the workbench.", 421)
+            return _refusal("Refused", "This is not the address of the workbench.", 421)
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if scope["path"] == "/" and scope["method"] in _READS and given:
             if not hmac.compare_digest(given.encode(), self._token.encode()):
-                return PlainTextResponse("Refused: the token is not that of the workbench.", 403)
+                return _refusal("Refused", "The token is not that of the workbench.", 403)
             return self._welcome()
         if not hmac.compare_digest(self._cookie_of(headers).encode(), self._secret.encode()):
-            return PlainTextResponse(
-                "Refused: open the address that `unpermute review` printed, with its token.", 403
+            sentence = (
+                "Open the address that <code>unpermute review</code> printed, with the token."
             )
+            return _refusal("Refused", sentence, 403)
         if scope["method"] not in _READS and headers.get("origin") != f"http://{host}":
-            return PlainTextResponse("Refused: another page must not decide here.", 403)
+            return _refusal("Refused", "Another page must not decide here.", 403)
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return PlainTextResponse("Refused: another page must not look in here.", 403)
+            return _refusal("Refused", "Another page must not look in here.", 403)
         return None
 
     def _welcome(self):
@@ -102,6 +124,10 @@ class Guard:
 
     def _cookie_of(self, headers):
         return cookie_parser(headers.get("cookie", "")).get(self._cookie, "")
+
+
+def _refusal(title, sentence, status):
+    return HTMLResponse(_REFUSAL.format(title=title, sentence=sentence), status)
 
 
 def _with_headers(send):
