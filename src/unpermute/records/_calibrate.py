@@ -60,6 +60,8 @@ class Calibration:
         a proposal is right.
     limits : ndarray of shape (p, p)
         Largest log-odds of damage for a swap of every two columns.
+    rivals : ndarray of shape (p, p)
+        Largest log-odds that such a swap is all of the repair.
     """
 
     odds: np.ndarray
@@ -69,6 +71,7 @@ class Calibration:
     trial_weights: np.ndarray
     correction: np.ndarray
     limits: np.ndarray
+    rivals: np.ndarray
 
     def log_odds(self, evidence):
         """Return the log-odds of damage of the proposals that were followed up."""
@@ -83,10 +86,7 @@ class Calibration:
                 self.trial_weights[tried],
             )  # fmt: skip
         own = _ODDS * np.clip(odds, *_ODDS_RANGE) + _MARGIN * np.clip(margin, *_MARGIN_RANGE)
-        log_odds = np.full(len(evidence.odds), np.inf)
-        rows, first, second = swapped_pairs(evidence)
-        log_odds[rows] = self.limits[first, second]
-        return np.minimum(_CONSTANT + own + ratio, log_odds[evidence.followed])
+        return np.minimum(_CONSTANT + own + ratio, _of_swaps(self.limits, evidence))
 
     def probabilities(self, evidence):
         """Return the probability of damage, and that all of the proposal is right."""
@@ -95,14 +95,15 @@ class Calibration:
         damaged[followed] = expit(self.log_odds(evidence))
         right = np.zeros(len(damaged))
         kinds = kinds_of(evidence.permutations[followed])
-        right[followed] = expit(_corrected(self.correction, evidence.clear[followed], kinds))
+        corrected = _corrected(self.correction, evidence.clear[followed], kinds)
+        right[followed] = expit(np.minimum(corrected, _of_swaps(self.rivals, evidence)))
         return damaged, damaged * right
 
 
-def calibrate(evidence, trials, weights, limits):
+def calibrate(evidence, trials, weights, limits, rivals):
     """Learn from the evidence of the table's records and of its weighted trials.
 
-    `limits` are those of :func:`unpermute.records._crowds.limits_of`.
+    `limits` and `rivals` are those of :mod:`unpermute.records._crowds`.
     """
     tried = trials.evidence
     followed, long = tried.followed, _is_long(tried)
@@ -110,8 +111,16 @@ def calibrate(evidence, trials, weights, limits):
     correction = _fit_correction(tried.clear[followed], kinds, trials.right[followed], weights)
     odds = evidence.odds[evidence.followed]
     return Calibration(
-        odds, _is_long(evidence), tried.odds[followed], long, weights, correction, limits
+        odds, _is_long(evidence), tried.odds[followed], long, weights, correction, limits, rivals
     )
+
+
+def _of_swaps(limits, evidence):
+    """The limit of every proposal that was followed up; infinite for all but swaps."""
+    found = np.full(len(evidence.odds), np.inf)
+    rows, first, second = swapped_pairs(evidence)
+    found[rows] = limits[first, second]
+    return found[evidence.followed]
 
 
 def _is_long(evidence):

@@ -13,10 +13,11 @@ often it occurs. With E records expected and X in excess, a share π of which co
 
 import numpy as np
 
+from unpermute.records._model import fit_model, place_cells
 from unpermute.records._prior import moves_of
 from unpermute.records._tempering import CLOSE, exchange_ratios
 
-__all__ = ["limits_of", "pair_distances", "swapped_pairs"]
+__all__ = ["limits_of", "pair_distances", "rivals_of", "swapped_pairs"]
 
 # Records of one fact look exchanged by nature up to so many nats.
 _FAR = 30.0
@@ -25,6 +26,11 @@ _FAR = 30.0
 _DEVIATIONS, _EXCHANGED = 2.0, 0.25
 # So many records with the same two values, and that share of all, may be one fact.
 _ONE_FACT, _MOSTLY = 4, 0.5
+# Number, and share of all swaps, of records that would swap the same two columns from which on they
+# may have one cause.
+_TOGETHER, _ONE_CAUSE = 10, 0.25
+# Log-odds that a swap is all of the repair where the records do not tell: three to one.
+_LIKELIER = float(np.log(3.0))
 # Records that are looked at, and numbers of records times pairs of columns: bounds the memory.
 _RECORDS, _RATIOS = 500, 20_000_000
 
@@ -57,6 +63,53 @@ def limits_of(evidence, distances, cells):
     limits[crowded] = np.log(expected + _EXCHANGED * excess[crowded])
     limits[crowded] -= np.log((1 - _EXCHANGED) * excess[crowded])
     return limits
+
+
+def rivals_of(model, evidence, cells, *, rank, seed, alone):
+    """Return the largest log-odds that a swap of two columns a < b is all of the repair.
+
+    One cause may have moved a third value, too, and always the same. In one record that may look
+    alike, as with the answers to two questions, but the ratios of all its records add up. If the
+    model was learned from this table `alone`, another one without these records judges: learned as
+    they would be repaired, they would confirm that.
+    """
+    p = cells.shape[1]
+    largest = np.full((p, p), np.inf)
+    rows, first, second = swapped_pairs(evidence)
+    odd = evidence.odds[rows] > 0
+    rows, pairs = rows[odd], (first * p + second)[odd]
+    counts = np.bincount(pairs, minlength=p * p)
+    crowded = counts >= max(_TOGETHER, _ONE_CAUSE * len(rows))
+    if alone and crowded.any():
+        others = np.ones(cells.shape[0], dtype=bool)
+        others[rows[crowded[pairs]]] = False
+        model = fit_model(cells, others, model.prior, rank=rank, seed=seed)[0]
+    most = min(_RECORDS, max(_RATIOS // p**2, 1))
+    for pair in np.flatnonzero(crowded):
+        a, b = divmod(int(pair), p)
+        gain, error = _third_column(model, cells.take(rows[pairs == pair][:most]), a, b)
+        least = _LIKELIER if gain < error else error - gain
+        largest[a, b] = max(-gain - error, least)
+    return largest
+
+
+def _third_column(model, cells, a, b):
+    """What all records gain if a third column takes part in their swap of a and b, and its error.
+
+    Of all third columns, the one that may gain most, columns being interchangeable.
+    """
+    order = np.arange(cells.shape[1])
+    order[[a, b]] = b, a
+    swapped = place_cells(model, cells.permuted(np.tile(order, (cells.shape[0], 1))))
+    ratios = model.trust * exchange_ratios(model, swapped)
+    told = ~np.all(np.isnan(ratios), axis=0)
+    told[a, b] = False
+    gains = np.where(told, np.nansum(ratios, axis=0), -np.inf)
+    errors = _DEVIATIONS * np.sqrt(np.nansum(ratios**2, axis=0))
+    takes_part = np.zeros_like(told)
+    takes_part[[a, b]] = takes_part[:, [a, b]] = True
+    best = np.argmax(np.where(takes_part, gains + errors, -np.inf))
+    return gains.flat[best], errors.flat[best]
 
 
 def _most_alike(cells, first, second):

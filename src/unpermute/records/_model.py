@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import expit, fdtri, logit
 
 from unpermute.numerics.parallel import map_blocks
-from unpermute.records._cells import Cells
+from unpermute.records._cells import DATE, MISSING, NUMBER, TEXT, Cells
 from unpermute.records._dependence import Dependence, fit_dependence
 from unpermute.records._joint import JointModel, fit_joint
 from unpermute.records._prior import (
@@ -53,8 +53,9 @@ _OUTLIER = 1e-3
 _EXPLAINED = 0.8
 # Share of the records that must look whole for another round, and their least number.
 _ENOUGH_SHARE, _ENOUGH = 0.3, 20
-# Share of the cells of a column below which their kind (number, date, text, missing) is rare there.
-_RARE = 0.05
+# Share of the cells of a column from which their kind (number, date, text) is the usual one there,
+# and below which it is rare.
+_USUAL, _RARE = 0.7, 0.05
 
 
 @dataclass(frozen=True)
@@ -189,9 +190,9 @@ def learn_model(cells, *, rank, seed, n_jobs):
     """
     n, p = cells.shape
     identity = np.arange(p)
-    used, prior, orders = np.ones(n, dtype=bool), default_prior(p), np.tile(identity, (n, 1))
-    tempering = no_tempering(p)
+    prior, orders, tempering = default_prior(p), np.tile(identity, (n, 1)), no_tempering(p)
     coded = _Coded(cells, seed)
+    used = ~_foreign(coded.words.kinds[coded.codes])
     for round_ in range(_ROUNDS):
         model, placed = coded.fit(used, prior, rank=rank, seed=seed)
         found = search_placed(model, placed, n_jobs=n_jobs)
@@ -217,12 +218,27 @@ def learn_model(cells, *, rank, seed, n_jobs):
     return Learned(model, for_others, placed, coded.repaired, found, tempering)
 
 
+def _foreign(kinds):
+    """Records with a value whose kind is unusual in its column, but usual where another one is odd.
+
+    For instance, a name among dates, and a number among names. They must not be learned from: what
+    one cause did to many records would look usual. None, if a large share of the records is so.
+    """
+    counts = np.array([np.sum(kinds == kind, axis=0) for kind in (NUMBER, DATE, TEXT)])
+    usual, told = counts.argmax(axis=0), counts.max(axis=0) > _USUAL * counts.sum(axis=0)
+    odd = (kinds != usual) & (kinds != MISSING) & told
+    foreign = np.zeros(len(kinds), dtype=bool)
+    for kind in (NUMBER, DATE, TEXT):
+        foreign |= (odd & (kinds == kind)).any(axis=1) & (odd & (usual == kind)).any(axis=1)
+    return foreign & (np.mean(foreign) < 1.0 - _USUAL)
+
+
 def _false_witnesses(found, coded):
     """Records that would exchange two values, and make each other look whole.
 
     Two of them have the same values, seen nowhere else there: each would be the only witness of the
-    other. Or both values are of a kind that is rare in their columns, such as a name among counts
-    and a count among names: the names of a few damaged records would show that names occur there.
+    other. Or both values are of a kind that is rare in their columns, whatever else the record
+    holds: the names of a few damaged records would show that names occur there.
     """
     codes, kinds = coded.codes, coded.words.kinds
     suspicious = found.odds > _SUSPICIOUS

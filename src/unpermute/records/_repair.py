@@ -14,7 +14,7 @@ from unpermute._words import counted
 from unpermute.records._calibrate import calibrate
 from unpermute.records._causes import ANOTHER_ORDER, name_causes
 from unpermute.records._cells import Cells, number_cells
-from unpermute.records._crowds import limits_of, pair_distances
+from unpermute.records._crowds import limits_of, pair_distances, rivals_of
 from unpermute.records._evidence import Judge
 from unpermute.records._exchanges import (
     add_questions,
@@ -240,8 +240,12 @@ def _repair_each(cells, reference, known, max_moves, min_confidence, options):
     tried = _trial_records(known)
     trials = run_trials(judge, tried, seed=seed)
     weights = weigh(trials, evidence)
-    limits = limits_of(evidence, pair_distances(judge.model, tried), cells.take(rows))
-    calibration = calibrate(evidence, trials, weights, limits)
+    looked_at = cells.take(rows)
+    limits = limits_of(evidence, pair_distances(judge.model, tried), looked_at)
+    rivals = rivals_of(
+        judge.model, evidence, looked_at, rank=options["rank"], seed=seed, alone=alone
+    )
+    calibration = calibrate(evidence, trials, weights, limits, rivals)
     screen = None
     if len(rows) < cells.shape[0]:
         screen = _screen(judge, known, cells, rows, evidence, trials, calibration)

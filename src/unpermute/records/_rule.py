@@ -56,7 +56,7 @@ class Rule:
             and self.closed.ndim == 2
             and self.closed.shape[1] == 2
             and np.all((self.closed >= 0) & (self.closed < p))
-            and calibration.limits.shape == (p, p)
+            and calibration.limits.shape == calibration.rivals.shape == (p, p)
             and calibration.correction.shape == (2 + N_KINDS,)
             and calibration.long.shape == (n,)
             and len(calibration.trial_long) == len(calibration.trial_weights) == n_trials

@@ -46,18 +46,18 @@ def shift_whole_tails(repairs, cells, judged, min_confidence):
     shares = log_shares(table, repairs.status == "clean")
     status, confidence = repairs.status.copy(), repairs.confidence.copy()
     for r in np.flatnonzero((repairs.cause == SHIFTED) & (repairs.status != "clean")):
-        whole = _whole_tails(proposals[r], judged)
+        whole = _whole_tails(proposals[r])
         if not whole:
             continue
         orders = np.array([proposals[r], *whole])
         fits = shares[table.bins[r][orders], places].sum(axis=1)
         best = 1 + int(np.argmax(fits[1:]))
-        gain = fits[best] - fits[0]
-        if gain > 0:
+        if fits[best] > fits[0]:
             proposals[r] = orders[best]
             permutations[r] = orders[best] if status[r] == "recovered" else places
-        confidence[r] *= expit(abs(gain))
-        unclear = abs(gain) < _CLEARLY or confidence[r] < min_confidence
+        second, first = np.sort(fits)[-2:]
+        confidence[r] *= expit(first - second)
+        unclear = first - second < _CLEARLY or confidence[r] < min_confidence
         if unclear and status[r] == "recovered":
             status[r], permutations[r] = "uncertain", places
     return replace(
@@ -73,17 +73,14 @@ def _widened(orders, judged, places):
     return wide
 
 
-def _whole_tails(order, judged):
-    """Shifts of the same kind that pass through the columns between, behind and just before."""
+def _whole_tails(order):
+    """Shifts of the same kind that pass through the columns between, behind and before."""
     p = len(order)
     moved = np.flatnonzero(order != np.arange(p))
-    starts = [int(moved[0])]
-    while starts[-1] > 0 and starts[-1] - 1 not in judged:
-        starts.append(starts[-1] - 1)
     # Values come from the right if the first one does not come from the end.
     step = -1 if order[moved[0]] < moved[-1] else 1
     whole = []
-    for start in starts:
+    for start in range(int(moved[0]), -1, -1):
         shifted = np.arange(p)
         shifted[start:] = np.roll(shifted[start:], step)
         if not np.array_equal(shifted, order):
