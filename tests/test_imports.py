@@ -341,3 +341,16 @@ def test_every_module_says_what_it_is():
 
 def _docstring(path):
     return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_constant_is_assigned_twice(path):
+    names = [
+        name.id
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        for name in ast.walk(target)
+        if isinstance(name, ast.Name) and name.id.isupper()
+    ]
+    assert len(names) == len(set(names))

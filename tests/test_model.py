@@ -99,6 +99,11 @@ def test_held_out_noise_is_no_smaller_for_members(seed):
     assert np.median(members) == pytest.approx(np.median(others), rel=0.15)
 
 
+def test_no_vectors_are_judged_as_well(seed):
+    component = fit_component(low_rank(seed))
+    assert in_place(low_rank(seed)[:0], component, np.full(0, -1)).noise.shape == (0,)
+
+
 def test_copies_are_held_out_together(rng):
     X = rng.normal(size=(40, 8))
     X = np.vstack([X, X[:30], X[:10]])

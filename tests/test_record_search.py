@@ -52,21 +52,25 @@ def test_every_order_seen_counts_once(seed):
         np.testing.assert_allclose((odds[r], right[r]), expected)
 
 
-def test_few_orders_are_kept_of_many(monkeypatch, rng):
+def test_what_is_kept_of_a_record_does_not_depend_on_its_company(monkeypatch, rng):
     n, p = 5, 12
-    words, order = np.tile(np.arange(p), (n, 1)), np.tile(np.roll(np.arange(p), 1), (n, 1))
-    around = np.where(np.triu(np.ones((p, p), dtype=bool), 1), -9.0, -np.inf)
-    around, best = np.tile(around, (n, 1, 1)), np.zeros(n)
-    results = []
-    for most in (200_000, 100):
-        monkeypatch.setattr(_weigh, "_MOST_KEPT", most)
-        seen = Seen(words, np.full(n, -3.0))
-        for _ in range(20):
-            seen.add(np.arange(n), order, best)
-            seen.add_next(np.arange(n), order, around)
-            assert seen.n_kept <= max(most, 100 + around.size)
-        results.append(seen.weigh(order, best))
-    np.testing.assert_allclose(results[0], results[1], atol=0.01)
+    words = np.tile(np.arange(p), (n, 1))
+    steps = [rng.permuted(words, axis=1) for _ in range(40)]
+    around = rng.normal(-1.0, 1.0, size=(40, n, p, p))
+    around[:, :, ~np.triu(np.ones((p, p), dtype=bool), 1)] = -np.inf
+    monkeypatch.setattr(_weigh, "_MOST_KEPT", 2000)
+
+    def weigh(rows):
+        seen, every = Seen(words[rows], np.full(len(rows), -3.0)), np.arange(len(rows))
+        for orders, own in zip(steps, around, strict=True):
+            seen.add(every, orders[rows], np.zeros(len(rows)))
+            seen.add_next(every, orders[rows], own[rows])
+            assert seen.n_kept <= 2000
+        return np.array(seen.weigh(steps[0][rows], np.zeros(len(rows))))
+
+    together = weigh(np.arange(n))
+    for row in range(n):
+        np.testing.assert_allclose(weigh(np.array([row]))[:, 0], together[:, row])
 
 
 def test_rotations_turn_tails_by_one():

@@ -74,11 +74,12 @@ class Certifier:
         self.is_used = mostly or bool(np.mean(improved) >= _SOME)
         failed = pilot[noise_ratio(judged, Y, after=True)[pilot] > loudest]
         failed = failed[np.argsort(-judged.noise_after[failed], kind="stable")]
-        if not mostly and len(failed) > _MANY * len(pilot):
+        enough = len(pilot) >= _FEWEST
+        if enough and not mostly and len(failed) > _MANY * len(pilot):
             hardest = failed[self._has_hope(judged.part(failed), Y)][:_HARDEST]
             helped = np.any(self._try(_STARTS, judged, Y, membership, hardest, n_jobs), axis=0)
             mostly = len(hardest) > 0 and bool(np.mean(helped) > _MANY)
-        self.starts = _STARTS if mostly and len(pilot) >= _FEWEST else 0
+        self.starts = _STARTS if enough and mostly else 0
 
     def learn(self, X, labels):
         """Fit the bases again to vectors in order, clean or certified, of known components."""

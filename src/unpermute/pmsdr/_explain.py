@@ -87,7 +87,7 @@ class Component:
 
     @property
     def mean(self):
-        """Of all members."""
+        """Mean of all members."""
         return self.means[-1]
 
 
@@ -187,8 +187,8 @@ def _by_fold(Y, component, folds):
     """Vectors sorted by fold: their order, runs (fold, first, last), centred values, which seen."""
     order = np.argsort(folds, kind="stable")
     each = folds[order]
-    first = np.flatnonzero(np.diff(each, prepend=each[0] - 1)) if len(each) else each
-    runs = np.stack([each[first], first, np.append(first[1:], len(each))], axis=1)
+    first = np.flatnonzero(np.diff(each, prepend=-2))  # folds are numbered from −1 on
+    runs = np.stack([each[first], first, np.append(first, len(each))[1:]], axis=1)
     return order, runs, *centred(Y[order], component.means[each])
 
 

@@ -81,14 +81,13 @@ def rivals_of(model, evidence, cells, *, rank, seed, alone):
     counts = np.bincount(pairs, minlength=p * p)
     crowded = counts >= max(_TOGETHER, _ONE_CAUSE * len(rows))
     if alone and crowded.any():
-        others = np.ones(cells.shape[0], dtype=bool)
-        others[rows[crowded[pairs]]] = False
+        others = evidence.odds <= 0
         model = fit_model(cells, others, model.prior, rank=rank, seed=seed)[0]
     most = min(_RECORDS, max(_RATIOS // p**2, 1))
     for pair in np.flatnonzero(crowded):
         a, b = divmod(int(pair), p)
         gain, error = _third_column(model, cells.take(rows[pairs == pair][:most]), a, b)
-        least = _LIKELIER if gain < error else error - gain
+        least = _LIKELIER if gain <= error else error - gain
         largest[a, b] = max(-gain - error, least)
     return largest
 
@@ -96,20 +95,24 @@ def rivals_of(model, evidence, cells, *, rank, seed, alone):
 def _third_column(model, cells, a, b):
     """What all records gain if a third column takes part in their swap of a and b, and its error.
 
-    Of all third columns, the one that may gain most, columns being interchangeable.
+    That is, the third column with which they may gain most.
     """
     order = np.arange(cells.shape[1])
     order[[a, b]] = b, a
     swapped = place_cells(model, cells.permuted(np.tile(order, (cells.shape[0], 1))))
-    ratios = model.trust * exchange_ratios(model, swapped)
+    ratios = exchange_ratios(model, swapped)
+    # A cycle of three is this swap and one more exchange of one of its columns.
+    third = [c for c in range(len(order)) if c not in (a, b)]
+    ratios = model.trust * np.concatenate(
+        [ratios[:, np.minimum(c, third), np.maximum(c, third)] for c in (a, b)], axis=1
+    )
     told = ~np.all(np.isnan(ratios), axis=0)
-    told[a, b] = False
-    gains = np.where(told, np.nansum(ratios, axis=0), -np.inf)
-    errors = _DEVIATIONS * np.sqrt(np.nansum(ratios**2, axis=0))
-    takes_part = np.zeros_like(told)
-    takes_part[[a, b]] = takes_part[:, [a, b]] = True
-    best = np.argmax(np.where(takes_part, gains + errors, -np.inf))
-    return gains.flat[best], errors.flat[best]
+    if not told.any():
+        return -np.inf, 0.0
+    gains = np.nansum(ratios[:, told], axis=0)
+    errors = _DEVIATIONS * np.sqrt(np.nansum(ratios[:, told] ** 2, axis=0))
+    best = np.argmax(gains + errors)
+    return gains[best], errors[best]
 
 
 def _most_alike(cells, first, second):

@@ -55,7 +55,7 @@ _EXPLAINED = 0.8
 _ENOUGH_SHARE, _ENOUGH = 0.3, 20
 # Share of the cells of a column from which their kind (number, date, text) is the usual one there,
 # and below which it is rare.
-_USUAL, _RARE = 0.7, 0.05
+_MOSTLY, _RARE = 0.7, 0.05
 
 
 @dataclass(frozen=True)
@@ -225,12 +225,12 @@ def _foreign(kinds):
     one cause did to many records would look usual. None, if a large share of the records is so.
     """
     counts = np.array([np.sum(kinds == kind, axis=0) for kind in (NUMBER, DATE, TEXT)])
-    usual, told = counts.argmax(axis=0), counts.max(axis=0) > _USUAL * counts.sum(axis=0)
+    usual, told = counts.argmax(axis=0), counts.max(axis=0) > _MOSTLY * counts.sum(axis=0)
     odd = (kinds != usual) & (kinds != MISSING) & told
     foreign = np.zeros(len(kinds), dtype=bool)
     for kind in (NUMBER, DATE, TEXT):
         foreign |= (odd & (kinds == kind)).any(axis=1) & (odd & (usual == kind)).any(axis=1)
-    return foreign & (np.mean(foreign) < 1.0 - _USUAL)
+    return foreign & (np.mean(foreign) < 1.0 - _MOSTLY)
 
 
 def _false_witnesses(found, coded):

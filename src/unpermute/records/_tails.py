@@ -2,8 +2,9 @@
 
 A tail shifts over all columns of a file. Where some of them are left out, the search sees a tail of
 the others only, and putting that back alone would leave one value in the wrong column. Therefore
-the whole tail is tried as well. Whichever makes the record more like those that are not suspicious
-is proposed, and a record is left alone where neither clearly does: it is never half repaired.
+tails through all columns are tried as well. Whichever makes the record most like those that are not
+suspicious is proposed, and a record is left alone where none clearly does: it is never half
+repaired.
 """
 
 from dataclasses import replace
@@ -16,7 +17,7 @@ from unpermute.records._pairs import bin_cells, log_shares
 
 __all__ = ["shift_whole_tails"]
 
-# Log-likelihood by which one reading must beat the other for a record to be changed.
+# Log-likelihood by which one reading must beat the others for a record to be changed.
 _CLEARLY = 5.0
 
 
@@ -45,11 +46,11 @@ def shift_whole_tails(repairs, cells, judged, min_confidence):
     table = bin_cells(cells)
     shares = log_shares(table, repairs.status == "clean")
     status, confidence = repairs.status.copy(), repairs.confidence.copy()
+    words = cells.vocabulary()[1]
     for r in np.flatnonzero((repairs.cause == SHIFTED) & (repairs.status != "clean")):
-        whole = _whole_tails(proposals[r])
-        if not whole:
+        orders = _readings(proposals[r], judged, words[r])
+        if len(orders) == 1:
             continue
-        orders = np.array([proposals[r], *whole])
         fits = shares[table.bins[r][orders], places].sum(axis=1)
         best = 1 + int(np.argmax(fits[1:]))
         if fits[best] > fits[0]:
@@ -73,16 +74,24 @@ def _widened(orders, judged, places):
     return wide
 
 
-def _whole_tails(order):
-    """Shifts of the same kind that pass through the columns between, behind and before."""
+def _readings(order, judged, words):
+    """The order, and shifts of the same kind that pass through columns which are not judged.
+
+    Only what gives other values than the readings before it.
+    """
     p = len(order)
     moved = np.flatnonzero(order != np.arange(p))
     # Values come from the right if the first one does not come from the end.
     step = -1 if order[moved[0]] < moved[-1] else 1
-    whole = []
-    for start in range(int(moved[0]), -1, -1):
+    # Behind a column that is not judged, the beginning of a tail is not to be seen.
+    first = int(moved[0])
+    starts = range(first, (first if first - 1 in judged else 0) - 1, -1)
+    readings, known = [order], {words[order].tobytes()}
+    for start in starts:
         shifted = np.arange(p)
         shifted[start:] = np.roll(shifted[start:], step)
-        if not np.array_equal(shifted, order):
-            whole.append(shifted)
-    return whole
+        values = words[shifted].tobytes()
+        if values not in known:
+            readings.append(shifted)
+            known.add(values)
+    return np.array(readings)

@@ -7,7 +7,7 @@ matters as much as its surroundings: of columns that are alike the search takes 
 the others that would do as well are next to an order before that.
 
 Orders are compared by 64-bit sums of random keys, which an exchange changes by one product. Two
-different orders of a record have the same sum with a probability of 2⁻⁶³.
+different orders of a record have the same sum with a probability of about 2⁻⁵⁹.
 """
 
 import numpy as np
@@ -17,8 +17,9 @@ __all__ = ["Seen"]
 # Orders with less weight, relative to the best seen so far, are not kept: all of them together
 # hardly count.
 _NEGLIGIBLE = 1e-6
-# Orders of one block that are kept at once: bounds the memory that wide tables need.
-_MOST_KEPT = 200_000
+# Orders of one block that are kept at once, which bounds the memory that wide tables need; and of a
+# record for p² cells, whatever stands beside it.
+_MOST_KEPT, _OF_RECORD = 200_000, 2
 
 
 class Seen:
@@ -69,7 +70,7 @@ class Seen:
         """
         every, moves = np.arange(len(best)), best > self.stays
         self.add(every, orders, best)
-        rows, order_sums, value_sums, log_posteriors = self._distinct()
+        rows, order_sums, value_sums, log_posteriors = self._likeliest()
         identity = np.tile(np.arange(orders.shape[1]), (len(orders), 1))
         answer = self._sums(every, np.where(moves[:, None], orders, identity))[1]
         weights = np.exp(log_posteriors - self.top[rows])
@@ -81,6 +82,7 @@ class Seen:
         return odds, (same + ~moves * left) / (changed + left)
 
     def _limits(self):
+        """Log-posteriors below which orders of every record hardly count."""
         return self.top + np.log(_NEGLIGIBLE)
 
     def _sums(self, rows, orders):
@@ -94,10 +96,17 @@ class Seen:
         self.parts.append((rows, *sums, log_posteriors))
         self.n_kept += len(rows)
         if self.n_kept > _MOST_KEPT:
-            part = self._distinct()
-            likeliest = np.argsort(part[-1] - self.top[part[0]])[-_MOST_KEPT // 2 :]
-            self.parts = [tuple(array[likeliest] for array in part)]
-            self.n_kept = len(likeliest)
+            self.parts = [tuple(self._likeliest())]
+            self.n_kept = len(self.parts[0][0])
+
+    def _likeliest(self):
+        """The likeliest orders of every record, as many as it may have."""
+        parts = self._distinct()
+        by_record = np.lexsort((-parts[-1], parts[0]))
+        rows = parts[0][by_record]
+        rank = np.arange(len(rows)) - np.searchsorted(rows, rows)
+        kept = by_record[rank < _OF_RECORD * len(self.of_places) ** 2]
+        return [array[kept] for array in parts]
 
     def _distinct(self):
         """Every order once, with its largest log-posterior."""
