@@ -21,7 +21,7 @@ from scipy.special import expit, log_expit
 
 from unpermute.records._crowds import swapped_pairs
 from unpermute.records._prior import moves_of
-from unpermute.records._trials import N_KINDS, kinds_of
+from unpermute.records._trials import N_KINDS, damage_kinds
 
 __all__ = ["Calibration", "calibrate"]
 
@@ -94,7 +94,7 @@ class Calibration:
         damaged = expit(np.minimum(evidence.odds, -np.log(99.0)))
         damaged[followed] = expit(self.log_odds(evidence))
         right = np.zeros(len(damaged))
-        kinds = kinds_of(evidence.permutations[followed])
+        kinds = damage_kinds(evidence.permutations[followed])
         corrected = _corrected(self.correction, evidence.clear[followed], kinds)
         right[followed] = expit(np.minimum(corrected, _of_swaps(self.rivals, evidence)))
         return damaged, damaged * right
@@ -107,7 +107,7 @@ def calibrate(evidence, trials, weights, limits, rivals):
     """
     tried = trials.evidence
     followed, long = tried.followed, _is_long(tried)
-    weights, kinds = weights[followed], kinds_of(tried.permutations[followed])
+    weights, kinds = weights[followed], damage_kinds(tried.permutations[followed])
     correction = _fit_correction(tried.clear[followed], kinds, trials.right[followed], weights)
     odds = evidence.odds[evidence.followed]
     return Calibration(

@@ -49,9 +49,7 @@ def pair_distances(model, placed):
 def limits_of(evidence, distances, cells):
     """Return the largest log-odds of damage for a swap of every two columns a < b."""
     p = len(distances)
-    rows, first, second = swapped_pairs(evidence)
-    odd = evidence.odds[rows] > 0
-    rows, first, second = rows[odd], first[odd], second[odd]
+    rows, first, second = _odd_swaps(evidence)
     counts = np.zeros((p, p))
     np.add.at(counts, (first, second), 1.0)
     expected = counts.sum() / (p * (p - 1) / 2)
@@ -75,18 +73,18 @@ def rivals_of(model, evidence, cells, *, rank, seed, alone):
     """
     p = cells.shape[1]
     largest = np.full((p, p), np.inf)
-    rows, first, second = swapped_pairs(evidence)
-    odd = evidence.odds[rows] > 0
-    rows, pairs = rows[odd], (first * p + second)[odd]
+    rows, first, second = _odd_swaps(evidence)
+    pairs = first * p + second
     counts = np.bincount(pairs, minlength=p * p)
     crowded = counts >= max(_TOGETHER, _ONE_CAUSE * len(rows))
     if alone and crowded.any():
         others = evidence.odds <= 0
         model = fit_model(cells, others, model.prior, rank=rank, seed=seed)[0]
-    most = min(_RECORDS, max(_RATIOS // p**2, 1))
+    most, rng = min(_RECORDS, max(_RATIOS // p**2, 1)), np.random.default_rng(seed)
     for pair in np.flatnonzero(crowded):
         a, b = divmod(int(pair), p)
-        gain, error = _third_column(model, cells.take(rows[pairs == pair][:most]), a, b)
+        some = np.sort(rng.permutation(rows[pairs == pair])[:most])
+        gain, error = _third_column(model, cells.take(some), a, b)
         least = _LIKELIER if gain <= error else error - gain
         largest[a, b] = max(-gain - error, least)
     return largest
@@ -124,6 +122,13 @@ def _most_alike(cells, first, second):
     keys, counts = np.unique(keys, axis=0, return_counts=True)
     np.maximum.at(alike, (keys[:, 0], keys[:, 1]), counts)
     return alike
+
+
+def _odd_swaps(evidence):
+    """Like :func:`swapped_pairs`, but only records that look damaged."""
+    swaps = swapped_pairs(evidence)
+    odd = evidence.odds[swaps[0]] > 0
+    return tuple(part[odd] for part in swaps)
 
 
 def swapped_pairs(evidence):

@@ -19,8 +19,8 @@ __all__ = [
     "N_KINDS",
     "Trials",
     "choose_records",
+    "damage_kinds",
     "damage_orders",
-    "kinds_of",
     "run_trials",
     "weigh",
 ]
@@ -109,7 +109,7 @@ def weigh(trials, evidence):
     tried = trials.evidence
     if not len(trials.orders):
         return np.zeros(0)
-    true, limits = kinds_of(trials.orders), np.quantile(tried.clear, _CLARITY)
+    true, limits = damage_kinds(trials.orders), np.quantile(tried.clear, _CLARITY)
     n_tried = np.bincount(true, minlength=N_KINDS)
     found = np.zeros((N_KINDS, N_KINDS * (len(limits) + 1)))
     np.add.at(found, (true[tried.followed], _classes(tried, tried.followed, limits)), 1.0)
@@ -139,7 +139,7 @@ def _usual_shares(p, tried):
 
 def _classes(evidence, chosen, limits):
     """Kind and clarity of some proposals, as one number."""
-    kinds = kinds_of(evidence.permutations[chosen])
+    kinds = damage_kinds(evidence.permutations[chosen])
     return kinds * (len(limits) + 1) + np.searchsorted(limits, evidence.clear[chosen])
 
 
@@ -166,7 +166,7 @@ def damage_orders(codes, prior, rng):
     return orders
 
 
-def kinds_of(orders):
+def damage_kinds(orders):
     """Return the kind of damage of every permutation: 0 to N_KINDS - 1."""
     n_moved, shifted = moves_of(orders)
     return np.where(shifted, _SHIFT, _kind_of(n_moved))

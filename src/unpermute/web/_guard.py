@@ -110,11 +110,11 @@ class Guard:
             sentence = (
                 "Open the address that <code>unpermute review</code> printed, with the token."
             )
-            return _refusal("Refused", sentence, 403)
+            return _refusal("Not signed in", sentence, 403)
         if scope["method"] not in _READS and headers.get("origin") != f"http://{host}":
-            return _refusal("Refused", "Another page must not decide here.", 403)
+            return _refusal("Refused", "Decide in the pages of the workbench itself.", 403)
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return _refusal("Refused", "Another page must not look in here.", 403)
+            return _refusal("Refused", "Open the workbench in a tab of its own.", 403)
         return None
 
     def _welcome(self):
