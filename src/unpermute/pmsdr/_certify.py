@@ -3,8 +3,8 @@
 The search finds coefficients and permutation together and certifies its answer. A certified answer
 takes the place of the EM's where the repaired vector is more likely as a clean one. Without random
 starts the search is cheap, and all vectors that look damaged get it. With them it is kept for
-vectors that nothing else has certified. Whether either helps at this noise, a few vectors tell
-first.
+vectors that are still louder than clean ones. Whether either helps at this noise, a few vectors
+tell first.
 """
 
 import numpy as np
@@ -51,17 +51,20 @@ class Certifier:
     is_used : bool
         Whether the search is used at all.
     starts : int
-        Random starts per vector that is not certified otherwise.
+        Random starts per vector that is left louder than clean ones.
+    loudest : float
+        Largest noise ratio of a clean vector.
     """
 
     def __init__(self, mixture, bases, offsets, *, seed):
         self.mixture, self.bases, self.offsets, self.seed = mixture, bases, offsets, seed
         noises = [component.noise for component in mixture.components]
         self.noise_scale = float(np.sqrt(np.median(noises)))
-        self.is_used, self.starts = False, 0
+        self.is_used, self.starts, self.loudest = False, 0, np.inf
 
     def pilot(self, judged, Y, membership, loudest, n_jobs=None):
         """Find out whether the search improves vectors, and random starts those that are left."""
+        self.loudest = loudest
         if any(basis.shape[1] >= len(basis) - 1 for basis in self.bases):
             return  # any order fits a subspace that holds everything
         if self.noise_scale > _LOW_NOISE * np.median(np.nanstd(Y, axis=1)):
@@ -100,9 +103,10 @@ class Certifier:
             self._improve(judged, Y, membership, 0, n_jobs)
 
     def insist(self, judged, Y, membership, *, n_jobs=None):
-        """Search with random starts for vectors that are not certified."""
+        """Search with random starts for vectors that nothing has made like clean ones."""
         if self.starts:
-            rows = np.flatnonzero(~judged.certified & self._has_hope(judged, Y))
+            loud = noise_ratio(judged, Y, after=True) > self.loudest
+            rows = np.flatnonzero(loud & ~judged.certified & self._has_hope(judged, Y))
             part = judged.part(rows)
             self._improve(part, Y[rows], membership[rows], self.starts, n_jobs)
             judged.replace(rows, part)

@@ -302,7 +302,7 @@ def decide_by_trials(
     Y : ndarray of shape (n_vectors, n_features)
         In units of the model.
     damaged : ndarray of int
-        Vectors that look damaged; all others are taken for clean.
+        Vectors that look damaged; all others that do not gain by a repair are taken for clean.
     members : Membership
         Of all vectors.
     seen : Judged
@@ -320,7 +320,8 @@ def decide_by_trials(
     def glance(Y, membership):
         return model.glance(Y, membership, n_jobs=n_jobs)
 
-    clean = np.setdiff1d(np.arange(len(Y)), damaged)
+    # One that looked clean, but gains as damaged ones do now that more was tried, is neither.
+    clean = np.setdiff1d(np.flatnonzero(model.judged.gain <= model.cut), damaged)
     vectors, own = Y[clean], members[clean]
     wide = run_trials(vectors, glance, own, scattered(ALL_SHARES), count=glances, rng=rng)
     patterns = patterns_of(seen, Y[damaged], wide, count=trials)
