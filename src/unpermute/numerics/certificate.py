@@ -61,21 +61,31 @@ def null_scales(Y, basis, offset, blocks):
     + Σ_k v_k (tr_k(I − P) − 1_kᵀ(I − P)1_k / n_k).
     """
     n_features, rank = basis.shape
-    total = np.zeros(len(Y))
-    means = np.zeros_like(Y)
-    for block in np.unique(blocks):
+    numbers = np.unique(blocks)
+    total, means = np.zeros(len(Y)), np.empty((len(Y), len(numbers)))
+    for k, block in enumerate(numbers):
         places = np.flatnonzero(blocks == block)
-        values, rows = Y[:, places], basis[places]
-        count = np.maximum(np.sum(~np.isnan(values), axis=1), 1)
-        mean = np.nansum(values, axis=1) / count
-        spread = np.nansum((values - mean[:, None]) ** 2, axis=1) / np.maximum(count - 1, 1)
+        values, rows = Y if len(numbers) == 1 else Y[:, places], basis[places]
+        means[:, k], spread = _moments(values)
         trace = len(places) - np.sum(rows**2)
         ones = len(places) - np.sum(rows.sum(axis=0) ** 2)
-        means[:, places] = mean[:, None]
         total += spread * (trace - ones / len(places))
-    means -= offset
-    total += np.sum((means - (means @ basis) @ basis.T) ** 2, axis=1)
+    indicators = np.vstack([blocks == numbers[:, None], -offset[None]])
+    outside = indicators - (indicators @ basis) @ basis.T
+    total += np.sum((means @ outside[:-1] + outside[-1]) ** 2, axis=1)
     return total / (n_features - rank)
+
+
+def _moments(values):
+    """Mean and variance of every row, missing values left out."""
+    if not np.isnan(np.sum(values)):
+        mean = values.mean(axis=1)
+        deviations = values - mean[:, None]
+        squares = np.einsum("ij,ij->i", deviations, deviations)
+        return mean, squares / max(values.shape[1] - 1, 1)
+    count = np.maximum(np.sum(~np.isnan(values), axis=1), 1)
+    mean = np.nansum(values, axis=1) / count
+    return mean, np.nansum((values - mean[:, None]) ** 2, axis=1) / np.maximum(count - 1, 1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

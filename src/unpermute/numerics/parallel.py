@@ -17,6 +17,9 @@ __all__ = ["map_blocks", "map_by", "n_threads", "one_blas_thread"]
 _map: ContextVar[Callable[[Callable, list[tuple[int, int]]], Iterable] | None] = ContextVar(
     "unpermute_map", default=None
 )
+# Whether this thread is inside of a block, where BLAS has one thread already: asking again takes a
+# tenth of a millisecond, and small blocks are many.
+_inside: ContextVar[bool] = ContextVar("unpermute_inside", default=False)
 
 
 @contextmanager
@@ -49,7 +52,7 @@ def map_blocks(function, n_vectors, *, block, stage, n_jobs=None, pure=False):
     ranges = [(start, min(start + block, n_vectors)) for start in range(0, n_vectors, block)]
     there = _map.get() if pure and len(ranges) > 1 else None
     results = []
-    with one_blas_thread(), _threads(min(n_threads(n_jobs), len(ranges))) as here:
+    with _enter(), _threads(min(n_threads(n_jobs), len(ranges))) as here:
         for result in (there or here)(function, ranges):
             results.append(result)
             report(stage, min(len(results) * block, n_vectors), n_vectors)
@@ -66,13 +69,27 @@ def n_threads(n_jobs):
 
 
 @contextmanager
+def _enter():
+    """One thread for BLAS, unless it is so already."""
+    if _inside.get():
+        yield
+        return
+    token = _inside.set(True)
+    try:
+        with one_blas_thread():
+            yield
+    finally:
+        _inside.reset(token)
+
+
+@contextmanager
 def _threads(count):
     """Give a function that yields the results of work on many ranges, in order."""
     if count <= 1:
         yield itertools.starmap
         return
     # joblib's own threads are asked every 10 ms whether they are ready: too long for many calls.
-    pool = ThreadPoolExecutor(count)
+    pool = ThreadPoolExecutor(count, initializer=_inside.set, initargs=(True,))
     try:
         yield lambda function, ranges: pool.map(lambda bounds: function(*bounds), ranges)
     finally:

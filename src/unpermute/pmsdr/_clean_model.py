@@ -35,6 +35,9 @@ __all__ = ["CleanModel", "Judge", "decide_by_trials", "learn_model", "units_of"]
 _STARTS = 12
 # Trials that tell what repairs are worth, and first how many entries moved.
 _TRIALS, _GLANCES = 300, 240
+# Few long vectors need fewer: what is tried on one twice comes out alike. Entries of all trials,
+# and number of trials, down to which they may become fewer; and no fewer than there are vectors.
+_ENTRIES_TRIED, _FEWEST_TRIALS = 600_000, 40
 # Probability of damage from which a vector is flagged.
 _FLAGGED = 0.5
 # Scale of a t distribution with 4 degrees of freedom that is fitted to normal noise of variance 1.
@@ -311,7 +314,7 @@ def decide_by_trials(
     rng : numpy.random.Generator
     n_jobs : int, default=None
     trials, glances : int
-        Trials that tell what repairs are worth, and first how many entries moved.
+        Trials that tell what repairs are worth, and first how many entries moved, at most.
     """
 
     def propose(Y, membership):
@@ -321,6 +324,8 @@ def decide_by_trials(
         return model.glance(Y, membership, n_jobs=n_jobs)
 
     # One that looked clean, but gains as damaged ones do now that more was tried, is neither.
+    fewest = max(_ENTRIES_TRIED // Y.shape[1], len(Y), _FEWEST_TRIALS)
+    trials, glances = min(trials, fewest), min(glances, fewest)
     clean = np.setdiff1d(np.flatnonzero(model.judged.gain <= model.cut), damaged)
     vectors, own = Y[clean], members[clean]
     wide = run_trials(vectors, glance, own, scattered(ALL_SHARES), count=glances, rng=rng)

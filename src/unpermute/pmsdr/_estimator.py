@@ -45,7 +45,7 @@ __all__ = ["PMSDR"]
 logger = logging.getLogger("unpermute")
 
 # Vectors that are judged at once: intermediate results then stay in the cache.
-_BLOCK = 4096
+_BLOCK = 16_384
 # Vectors so many times larger than most are not judged.
 _FAR_AWAY = 1e4
 

@@ -23,7 +23,8 @@ __all__ = ["exchange", "log_arrangements", "sort_into"]
 # groups farther from a prediction than so many are not considered: both bound the work. But the
 # nearest groups on either side always are: a prediction that is far off needs a value, too.
 _WIDTH, _REACH, _NEAREST = 0.5, 8.0, 4
-# Sweeps at most, and the largest expected number of uses of a group too many or too few.
+# Sweeps at most, and the largest expected number of uses of a group too many or too few, over the
+# root of how many there should be.
 _SWEEPS, _BALANCED = 10, 0.1
 # Negative logarithm of a probability that counts for nothing.
 _NOTHING = 20.0
@@ -126,7 +127,7 @@ def _balance(staying, densities, start, first, group, mass):
         worst = np.float32(0.0)
         for g in range(n_groups):
             own_use = stay[g] + mass[g] * used[g]
-            worst = max(worst, abs(wanted[g] - own_use))
+            worst = max(worst, abs(wanted[g] - own_use) / math.sqrt(wanted[g]))
             ratio = (wanted[g] + np.float32(1e-6)) / (own_use + np.float32(1e-6))
             mass[g] *= ratio
             scale[g] *= ratio
