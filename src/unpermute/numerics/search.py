@@ -158,11 +158,11 @@ def _search_vector(y, U, b, null, ways, blocks, noise, ratios, max_starts, seed)
         least_squares(U, b, y, ones, order_y, len(order_y), x, gram, factor)
         return x, False, 0.0, 0
     floor = _largest_residual(noise, null, degrees)
-    enough = _beyond_doubt(degrees, len(y))
+    enough, usual = _beyond_doubt(degrees, len(y)), _usual_residual(noise, degrees)
 
     probability = np.empty(len(y))
     _robust_regression(y, U, b, order_y, x, probability, work)
-    best, residual = _polish(y, U, b, null, ways, shift, order_y, x, enough, work)
+    best, residual = _polish(y, U, b, null, ways, shift, order_y, x, enough, usual, work)
     x_best, n_starts = x.copy(), 0
     certain = best >= CERTAIN and residual <= floor
     arms = _arms(len(order_y), rank, *ratios)
@@ -182,7 +182,9 @@ def _search_vector(y, U, b, null, ways, blocks, noise, ratios, max_starts, seed)
         x = starts[lowest].copy()
         evidence, residual = evaluate(y, U, b, null, ways, shift, order_y, x, work)
         if evidence > min(best, CERTAIN / 2):
-            evidence, residual = _polish(y, U, b, null, ways, shift, order_y, x, enough, work)
+            evidence, residual = _polish(
+                y, U, b, null, ways, shift, order_y, x, enough, usual, work
+            )
         if evidence > best:
             best, x_best = evidence, x
             certain = best >= CERTAIN and residual <= floor
@@ -234,6 +236,12 @@ def _largest_residual(noise, null, degrees):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _usual_residual(noise, degrees):
+    """Sum of squares that most right answers have: two standard deviations above the mean."""
+    return noise * noise * degrees * (1.0 + 2.0 * math.sqrt(2.0 / degrees))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _beyond_doubt(degrees, n_features):
     """Evidence that no near miss has. Long vectors, with entries in place to spare, need less."""
     return (_BEYOND_DOUBT if n_features <= LONG else 0.1) * degrees
@@ -249,11 +257,11 @@ def _climb_block(Y, U, b, null, ways, blocks, noise, X, at_noise, evidence):
         if null[j] <= 1e-24 * largest * largest or largest == 0.0 or degrees <= 0:
             continue
         evidence[j], residual = _climb(Y[j], U, b, null[j], ways, shift, order_y, X[j], work)
-        enough = _beyond_doubt(degrees, U.shape[0])
-        if CERTAIN <= evidence[j] < enough:
+        enough, usual = _beyond_doubt(degrees, U.shape[0]), _usual_residual(noise, degrees)
+        if CERTAIN <= evidence[j] < enough and residual > usual:
             # Near misses are certified now and then, but not when they are polished.
             evidence[j], residual = _polish(
-                Y[j], U, b, null[j], ways, shift, order_y, X[j], enough, work
+                Y[j], U, b, null[j], ways, shift, order_y, X[j], enough, usual, work
             )
         at_noise[j] = residual <= _largest_residual(noise, null[j], degrees)
 
@@ -302,10 +310,10 @@ def _settle(y, U, b, n_stay, shift, order_y, x, work, max_steps):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _polish(y, U, b, null, ways, shift, order_y, x, enough, work):
+def _polish(y, U, b, null, ways, shift, order_y, x, enough, usual, work):
     """Climb to a local maximum of the evidence, also from the best-fitting part of the matching.
 
-    Evidence of `enough` ends it at once.
+    Evidence of `enough` ends it at once, and so does certainty with the `usual` residual.
     """
     _, _, order_k, _, _, z, f, distance, gram, factor, ones = work
     n, rank = U.shape
@@ -313,7 +321,7 @@ def _polish(y, U, b, null, ways, shift, order_y, x, enough, work):
     trial = np.empty(rank)
     level = 0
     n_levels = _LEVELS if n <= LONG else 2
-    while level < 2 * n_levels and best < enough:
+    while level < 2 * n_levels and best < enough and (best < CERTAIN or residual > usual):
         h = rank + 1 + (n - rank - 1) * (level // 2) // n_levels
         evaluate(y, U, b, null, ways, shift, order_y, x, work)
         for i in range(n):

@@ -37,7 +37,7 @@ _STARTS = 12
 _TRIALS, _GLANCES = 300, 240
 # Few long vectors need fewer: what is tried on one twice comes out alike. Entries of all trials,
 # and number of trials, down to which they may become fewer; and no fewer than there are vectors.
-_ENTRIES_TRIED, _FEWEST_TRIALS = 600_000, 40
+_ENTRIES_TRIED, _FEWEST_TRIALS = 600_000, 30
 # Probability of damage from which a vector is flagged.
 _FLAGGED = 0.5
 # Scale of a t distribution with 4 degrees of freedom that is fitted to normal noise of variance 1.
