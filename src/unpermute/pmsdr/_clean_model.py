@@ -23,6 +23,7 @@ from unpermute.pmsdr._judge import (
     repair_further,
 )
 from unpermute.pmsdr._model import mean_outside
+from unpermute.pmsdr._natural import natural_shares
 from unpermute.pmsdr._put_back import Repaired
 from unpermute.pmsdr._select import Selector
 from unpermute.pmsdr._trial_report import TrialReport, report_trials
@@ -205,7 +206,14 @@ class CleanModel(Judge):
         rows = rows[~part.certified]
         repair(judged, Y, rows, self.mixture, membership, FULL, n_jobs=n_jobs)
         self.work_harder(judged, Y, rows, membership, n_jobs=n_jobs)
+        self.look_at_deviations(judged, Y, np.flatnonzero(~quiet), membership)
         return judged
+
+    def look_at_deviations(self, judged, Y, rows, membership):
+        """Enter how natural some vectors are, as they stand and repaired."""
+        own = self.mixture, membership[rows], judged.component[rows]
+        judged.natural[rows] = natural_shares(Y[rows], *own)
+        judged.natural_after[rows] = natural_shares(judged.values[rows], *own)
 
     def glance(self, Y, membership, *, n_jobs=None):
         """Repairs by the EM from one start."""
@@ -261,6 +269,7 @@ def learn_model(X, given, *, min_confidence):
     damaged = np.flatnonzero(selection.damaged)
     seen = judged.part(damaged)  # as trials are seen at a glance
     _repair_suspicious(model, selection, selector.filled, Y, n_jobs)
+    model.look_at_deviations(judged, Y, np.arange(len(Y)), members)
     decide_by_trials(
         model, Y, damaged, members, seen, min_confidence=min_confidence, rng=selector.rng,
         n_jobs=n_jobs,
@@ -332,8 +341,7 @@ def decide_by_trials(
     patterns = patterns_of(seen, Y[damaged], wide, count=trials)
     tried = run_trials(vectors, propose, own, patterns, count=trials, rng=rng)
     found = model.judged.part(damaged)
-    gains = model.judged.gain[clean]
-    model.rule, known = learn_rule(found, Y[damaged], model.cut, gains, tried)
+    model.rule, known = learn_rule(found, Y[damaged], model.cut, model.judged.part(clean), tried)
     model.report = report_trials(model, tried, known, min_confidence)
     model.report.n_suspicious = len(damaged)
 

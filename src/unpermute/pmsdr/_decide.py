@@ -21,6 +21,8 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
+from unpermute.pmsdr._natural import Naturalness
+
 __all__ = ["OUTPUTS", "Rule", "learn_rule"]
 
 OUTPUTS = ("values", "blend", "subspace")
@@ -251,6 +253,8 @@ class Rule:
         Where it stands among the trials.
     gains : Gains
         Clean rather than damaged, by the gain.
+    natural : Naturalness or None
+        The same, by what a vector deviates by.
     proven : float
         Probability that a certified repair is right, by trials.
     closer : dict of str to Success
@@ -262,6 +266,7 @@ class Rule:
     cut: float
     ranks: Ranks
     gains: Gains
+    natural: Naturalness | None
     proven: float
     closer: dict[str, Success]
     few: bool = False
@@ -282,6 +287,9 @@ class Rule:
         by_chance = known[:, 1] <= needed
         odd = np.where(by_chance, np.maximum(odd, -np.log(2.0)), odd)
         undamaged = np.logaddexp(odd, clean)
+        if self.natural is not None:
+            own = judged.natural[rows], judged.natural_after[rows]
+            undamaged = undamaged + self.natural.log_odds(*own)
         undamaged = np.where(certified, np.minimum(undamaged, -logit(self.proven)), undamaged)
         damage[rows] = expit(-undamaged)
         closer = {output: np.zeros(len(Y)) for output in self.closer}
@@ -318,8 +326,8 @@ def learn_rule(judged, Y, cut, clean, trials):
         These vectors.
     cut : float
         Gain above which a vector looks damaged.
-    clean : ndarray
-        Gains of clean vectors, judged by folds that they did not shape.
+    clean : Judged
+        Of clean vectors, judged by folds that they did not shape.
     trials : Trials
 
     Returns
@@ -330,11 +338,13 @@ def learn_rule(judged, Y, cut, clean, trials):
         What is known of the repairs of trials that look damaged.
     """
     found = trials.judged.gain > cut
-    tried = known_of(trials.judged.part(found), trials.observed[found])
+    tried_ones = trials.judged.part(found)
+    tried = known_of(tried_ones, trials.observed[found])
     if found.sum() < _ENOUGH:
         return None, tried
     ranks = Ranks.of(tried, known_of(judged, Y))
-    gains = Gains.of(clean, judged.gain, trials.judged.gain)
+    gains = Gains.of(clean.gain, judged.gain, trials.judged.gain)
+    natural = Naturalness.of(clean.natural, tried_ones.natural, tried_ones.natural_after)
     errors = trials.squared_errors()
     closer = {}
     for output, after in zip(OUTPUTS, errors[1:], strict=True):
@@ -342,4 +352,5 @@ def learn_rule(judged, Y, cut, clean, trials):
     certified = trials.judged.certified
     right = np.sum(certified & (errors[1] < errors[0]))
     proven = (right + 0.5) / (certified.sum() + 1.0)
-    return Rule(cut, ranks, gains, float(proven), closer, few=len(clean) < _FEW), tried
+    few = len(clean.gain) < _FEW
+    return Rule(cut, ranks, gains, natural, float(proven), closer, few), tried

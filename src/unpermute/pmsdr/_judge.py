@@ -114,6 +114,8 @@ class Judged:
         Squared noise scale of the vector as it stands, and of the repaired one.
     share : ndarray
         Share of the entries that moved.
+    natural, natural_after : ndarray
+        Share of the deviations that is like those of clean vectors, as it stands and repaired.
     certified : ndarray of bool
         Whether the search has proven the order.
     fitted, staying, variance : ndarray of shape (n_vectors, n_features)
@@ -133,6 +135,8 @@ class Judged:
     noise: np.ndarray
     noise_after: np.ndarray
     share: np.ndarray
+    natural: np.ndarray
+    natural_after: np.ndarray
     certified: np.ndarray
     fitted: np.ndarray
     staying: np.ndarray
@@ -150,7 +154,8 @@ class Judged:
         return cls(
             gain=np.zeros(n), observed=observed, likelihood=observed.copy(),
             component=nearest.copy(), nearest=nearest, noise=noise, noise_after=noise.copy(),
-            share=np.zeros(n), certified=np.zeros(n, dtype=bool), fitted=Y.copy(),
+            share=np.zeros(n), natural=np.full(n, 0.5), natural_after=np.full(n, 0.5),
+            certified=np.zeros(n, dtype=bool), fitted=Y.copy(),
             staying=np.ones(Y.shape, np.float32), variance=np.zeros(Y.shape, np.float32),
             permutations=np.tile(np.arange(n_features, dtype=kind), (n, 1)), values=Y.copy(),
             blend=Y.copy(), doubt=np.zeros_like(Y),
