@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import expit
 
 from unpermute.records import (
     RUN,
@@ -31,7 +32,15 @@ from unpermute.records._prior import default_prior, update_prior
 from unpermute.records._read import _date, _number
 from unpermute.records._runs import find_runs
 from unpermute.records._smooth import fit_smooth
-from unpermute.records._tempering import Tempering, _usual_ratios
+from unpermute.records._tempering import (
+    _FACTORS,
+    Tempering,
+    _log_likelihoods,
+    _lost,
+    _mirrored,
+    _sorted,
+    _usual_ratios,
+)
 from unpermute.records._text import fit_texts, kneser_ney, prepare_texts
 from unpermute.records._trials import N_KINDS, Trials, damage_orders, weigh
 from unpermute.table import TableModel, learn, repair, scan
@@ -582,18 +591,46 @@ def test_flags_of_which_one_excludes_the_other_are_left_as_they_are(rng):
 def test_a_record_that_mirrors_the_others_is_believed_where_weaker_ones_are_not(rng):
     # Exchanges cost about 30 nats. Twenty records gain a little by one, a single record gains 30.
     found = np.concatenate([rng.normal(-30, 3, 300), np.full(20, 4.0), [30.0]])[:, None]
-    full = np.full((2, 2), _usual_ratios(found, share=0.01)[0])
+    full = np.full((2, 2), _usual_ratios(_sorted(found), share=0.01)[0])
     factors = np.array([[1.0, 0.3], [0.3, 1.0]])
     tempering = Tempering(factors, full)
     shares = tempering.of_swaps(np.zeros(2, int), np.ones(2, int), np.array([4.0, 30.0]))
     assert shares.tolist() == [0.3, 1.0]
     # Where the odd ones are many, none is believed more than the others.
     many = np.concatenate([found, np.full((150, 1), 30.0)])
-    assert np.isinf(_usual_ratios(many, share=0.01)).all()
+    assert np.isinf(_usual_ratios(_sorted(many), share=0.01)).all()
     # Close columns look exchanged by nature: they are believed as often as damage explains.
     close = np.concatenate([rng.normal(-10, 1, (300, 1)), np.full((20, 1), 10.0)])
-    assert np.isinf(_usual_ratios(close, share=0.01)).all()
-    assert np.isfinite(_usual_ratios(close, share=0.06)).all()
+    assert np.isinf(_usual_ratios(_sorted(close), share=0.01)).all()
+    assert np.isfinite(_usual_ratios(_sorted(close), share=0.06)).all()
+
+
+def test_ratios_of_all_pairs_are_summed_up_as_those_of_one(rng):
+    found = rng.normal(-6, 6, (80, 12))
+    found[rng.random(found.shape) < 0.1] = np.nan
+    found[:, 0], found[:, 1], found[0, 2] = np.nan, 3.0, 2000.0
+    below = _sorted(found).below
+    assert np.array_equal(below, np.sum(found < 0, axis=0))
+    assert not below[:2].any()
+    for share in (0.3, 0.5):
+        lost = [np.quantile(-column[column < 0], share) for column in found.T[2:]]
+        quantiles = _lost(np.sort(found.T, axis=1), below, share)
+        np.testing.assert_allclose(quantiles, [0.0, 0.0, *lost])
+    chances = 0.98 * expit(-_FACTORS[:, None, None] * found)
+    chances += 0.02 * expit(_FACTORS[:, None, None] * found)
+    expected = np.nansum(np.log(chances), axis=1)
+    np.testing.assert_allclose(_log_likelihoods(found, 0.02), expected)
+
+
+def test_odd_records_mirror_the_others_or_do_not(rng):
+    lost = rng.normal(-30, 3, 300)
+    parts = {"mirrored": [29.0, 31.0], "weak": [3.0, 4.0], "one of them": [0.5] * 20 + [30.0]}
+    columns = [np.append(lost, np.append(part, np.full(30 - len(part), np.nan)))
+               for part in parts.values()]  # fmt: skip
+    # Nothing is told by columns with similar values, nor by columns that none looks exchanged in.
+    columns += [rng.normal(-1, 3, 330), np.append(lost, np.full(30, -30.0))]
+    found = _mirrored(_sorted(np.stack(columns, axis=1)))
+    assert found.tolist() == [True, False, True, False, False]
 
 
 def test_duplicates_do_not_convict_each_other(rng):
