@@ -303,9 +303,10 @@ def _placed(model, coded, used, version):
     log_p = np.empty((len(words), len(model.values)))
     own = np.empty(coded.codes.shape)
     for j, column in enumerate(model.values):
-        log_p[:, j] = column.log_probability(words, prepared, styles)
+        looked_up = column.look_up(words, prepared, styles)
+        log_p[:, j] = looked_up.log_probability()
         if used.any():
-            own[:, j] = column.log_own(words, prepared, styles, coded.home[:, j], used, coded.fold)
+            own[:, j] = looked_up.log_own(coded.home[:, j], used, coded.fold)
         else:
             own[:, j] = log_p[coded.home[:, j], j]
     z, dependence = model.joint.standardised(words), model.dependence
