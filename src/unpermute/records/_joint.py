@@ -140,5 +140,6 @@ def _fit_score(values, n_records):
 
 def _squashed(z):
     size = np.abs(z)
-    beyond = _SQUASHED + np.log1p(np.maximum(size - _SQUASHED, 0.0))
-    return np.sign(z) * np.minimum(np.where(size > _SQUASHED, beyond, size), _LARGEST)
+    far = np.flatnonzero(size > _SQUASHED)
+    size[far] = np.minimum(_SQUASHED + np.log1p(size[far] - _SQUASHED), _LARGEST)
+    return np.copysign(size, z)
