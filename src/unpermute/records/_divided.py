@@ -24,9 +24,6 @@ Which of the two sides is the right one cannot be told, so this is a question fo
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import ArpackError, eigsh
 from scipy.special import entr, expit
 
 from unpermute.records._causes import SCATTERED
@@ -225,7 +222,9 @@ def _one_answer(x, y, turned, size):
     Towns of different countries never meet, for instance. Each such part must have its smaller side
     where the whole has, or nearly all rows must be in one part.
     """
-    pairs = csr_array((np.ones(len(x)), (x, y)), shape=(size, size))
+    from scipy.sparse.csgraph import connected_components
+
+    pairs = _meetings(x, y, size)
     parts = connected_components(pairs, directed=False)[1][x]
     rows = np.bincount(parts)
     if rows.max() >= _ONE_PART * len(x):
@@ -306,8 +305,9 @@ def _log_shares(counts, pooled, weight=_WEIGHTS[0]):
 
 def _meeting(x, y, size):
     """Start with two sorts of values that meet each other in rows."""
-    ones = np.ones(len(x))
-    pairs = csr_array((ones, (x, y)), shape=(size, size))
+    from scipy.sparse.linalg import ArpackError, eigsh
+
+    pairs = _meetings(x, y, size)
     pairs = pairs + pairs.T
     scale = 1 / np.sqrt(np.maximum(pairs.sum(axis=1), 1))
     pairs = pairs.multiply(scale[:, None]).multiply(scale[None, :]).tocsr()
@@ -317,6 +317,14 @@ def _meeting(x, y, size):
     except (ArpackError, ValueError, TypeError):  # a tiny or a stubborn matrix
         return np.full(len(x), 0.5)
     return np.where(v[y] > v[x], 0.95, 0.05)
+
+
+def _meetings(x, y, size):
+    """How often every two values meet in a row, as a sparse matrix."""
+    # Imported where it is needed, as its companions above: tables of numbers do without.
+    from scipy.sparse import csr_array
+
+    return csr_array((np.ones(len(x)), (x, y)), shape=(size, size))
 
 
 def _entropy(share):
