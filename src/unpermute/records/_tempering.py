@@ -221,9 +221,13 @@ def _log_likelihoods(ratios, share):
     """
     left_out = np.isnan(ratios)
     ratios, logs = np.where(left_out, 0.0, ratios), np.empty((len(_FACTORS), ratios.shape[1]))
+    # One array for all steps: memory that is new each time takes longer than they do.
+    p = np.empty_like(ratios)
     with np.errstate(over="ignore"):
         for factor, log in zip(_FACTORS, logs, strict=True):
-            p = share + (1 - 2 * share) / (1.0 + np.exp(factor * ratios))
+            np.exp(np.multiply(factor, ratios, out=p), out=p)
+            np.divide(1 - 2 * share, np.add(p, 1.0, out=p), out=p)
+            p += share
             p[left_out] = 1.0
             np.log(p, out=p).sum(axis=0, out=log)
     return logs
