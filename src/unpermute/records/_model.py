@@ -311,12 +311,13 @@ def _placed(model, coded, used, version):
             own[:, j] = log_p[coded.home[:, j], j]
     z, dependence = model.joint.standardised(words), model.dependence
     # What Student's t says of z alone is part of the joint term.
-    alone = np.nan_to_num(model.joint.log_marginals(z))
+    alone, unknown = model.joint.log_marginals(z), np.isnan(z)
+    alone[unknown], z[unknown] = 0.0, 0.0
     own -= alone[coded.home, np.arange(own.shape[1])]
     bins = dependence.place(words, own.shape[1])
     own_links, own_keys = dependence.own(bins, words, coded.home, used)
     return Placed(
-        coded.codes, coded.home, log_p, log_p - alone, np.nan_to_num(z), words.kinds,
+        coded.codes, coded.home, log_p, log_p - alone, z, words.kinds,
         np.nan_to_num(words.values), bins, own, own_links, own_keys, version,
     )  # fmt: skip
 
