@@ -12,6 +12,7 @@ from scipy.special import expit
 
 from unpermute.records import (
     RUN,
+    _crowds,
     _repair,
     describe_columns,
     explain,
@@ -22,7 +23,7 @@ from unpermute.records import (
 from unpermute.records._bins import fit_bins
 from unpermute.records._calibrate import Calibration, calibrate
 from unpermute.records._cells import DATE, MISSING, NUMBER, TEXT, kinds_of
-from unpermute.records._crowds import limits_of
+from unpermute.records._crowds import limits_of, rivals_of
 from unpermute.records._dependence import _log_ratios
 from unpermute.records._divided import find_divisions
 from unpermute.records._evidence import Evidence
@@ -562,6 +563,43 @@ def test_a_pair_that_looks_exchanged_too_often_is_left_open_where_it_is_close_or
         limits = limits_of(evidence, np.full((5, 5), distance), number_cells(records))
         assert (limits[0, 1] < 0) == open_
         assert np.isinf(limits[3, 4])
+
+
+def _swaps_of_the_first_two(X, n_swaps=12):
+    """A table whose first records have two values exchanged, and the evidence for that."""
+    n, p = X.shape
+    damaged, orders, swapped = X.copy(), np.tile(np.arange(p), (n, 1)), np.arange(n) < n_swaps
+    orders[swapped, :2] = [1, 0]
+    damaged[swapped, :2] = X[swapped, 1::-1]
+    odds = np.where(swapped, 40.0, -40.0)
+    return number_cells(damaged), Evidence(orders, odds, odds, odds, swapped), ~swapped
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_one_cause_may_have_moved_a_third_value_that_looks_like_the_second(rng, monkeypatch, alone):
+    first, second, third = rng.normal(1000, 50, 300), rng.normal(size=300), rng.normal(size=300)
+    fits = []
+    monkeypatch.setattr(_crowds, "fit_model", lambda *a, **k: fits.append(a) or fit_model(*a, **k))
+    for other, told in ((third, False), (third + 50.0, True)):
+        X = np.round(np.column_stack([first, second, other]), 3)
+        cells, evidence, whole = _swaps_of_the_first_two(X)
+        model = fit_model(cells, whole, default_prior(3), rank=None, seed=0)[0]
+        largest = rivals_of(model, evidence, cells, rank=None, seed=0, alone=alone)
+        assert (largest[0, 1] > 10.0) == told
+        assert largest[0, 1] > 0
+        assert np.isinf(np.delete(largest.ravel(), 1)).all()
+    # A model from elsewhere has not seen these records; one of this table is learned without them.
+    assert [used.sum() for _, used, _ in fits] == [288] * (2 if alone else 0)
+
+
+def test_two_columns_have_no_third_that_could_take_part(rng):
+    cells, evidence, whole = _swaps_of_the_first_two(
+        np.round(np.column_stack([rng.normal(1000, 50, 300), rng.normal(size=300)]), 3)
+    )
+    model = fit_model(cells, whole, default_prior(2), rank=None, seed=0)[0]
+    for alone in (True, False):
+        largest = rivals_of(model, evidence, cells, rank=None, seed=0, alone=alone)
+        assert np.isinf(largest).all()
 
 
 def test_flags_of_which_one_excludes_the_other_are_left_as_they_are(rng):
