@@ -131,7 +131,8 @@ def in_fixed_order(table, rows):
     """
     p = table.bins.shape[1]
     # One column after the other in memory.
-    kinds, values = np.array(table.kinds[rows].T), np.array(table.values[rows].T)
+    kinds = np.ascontiguousarray(table.kinds[rows].T)
+    values = np.ascontiguousarray(table.values[rows].T)
     numeric = (kinds == NUMBER) | (kinds == DATE)
     evidence = np.zeros((p, p))
     for a in range(p):
