@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import expit
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
 
 from unpermute.records import (
     RUN,
@@ -22,7 +23,14 @@ from unpermute.records import (
     repair_records,
 )
 from unpermute.records._bins import fit_bins
-from unpermute.records._calibrate import Calibration, calibrate
+from unpermute.records._calibrate import (
+    _AS_IT_IS,
+    _PULL,
+    Calibration,
+    _corrected,
+    _fit_correction,
+    calibrate,
+)
 from unpermute.records._cells import DATE, MISSING, NUMBER, TEXT, kinds_of
 from unpermute.records._crowds import limits_of, rivals_of
 from unpermute.records._dependence import _log_ratios
@@ -680,6 +688,21 @@ def test_ratios_of_all_pairs_are_summed_up_as_those_of_one(rng):
     chances += 0.02 * expit(_FACTORS[:, None, None] * found)
     expected = np.nansum(np.log(chances), axis=1)
     np.testing.assert_allclose(_log_likelihoods(found, 0.02), expected)
+
+
+@pytest.mark.parametrize("size", [0, 5, 400])
+def test_the_correction_of_confidences_is_the_best_one(rng, size):
+    clear, kinds = np.clip(rng.normal(2, 6, size), -9.2, 9.2), rng.integers(N_KINDS, size=size)
+    right, weights = rng.random(size) < expit(0.5 * clear), 5 * rng.exponential(size=size)
+
+    def loss(correction):
+        signed = np.where(right, 1, -1) * _corrected(correction, clear, kinds)
+        return -weights @ log_expit(signed) + 0.5 * _PULL @ (correction - _AS_IT_IS) ** 2
+
+    found = _fit_correction(clear, kinds, right, weights)
+    expected = minimize(loss, _AS_IT_IS, method="BFGS")
+    assert loss(found) <= expected.fun + 1e-12
+    np.testing.assert_allclose(found, expected.x, atol=1e-4)
 
 
 def test_odd_records_mirror_the_others_or_do_not(rng):
