@@ -295,9 +295,10 @@ def test_heavy_packages_load_only_when_needed(code):
 
 
 def test_data_frames_are_repaired_without_other_packages():
-    """Polars need not be installed; scikit-learn and scipy.stats take a second to import."""
+    """Polars need not be installed; the others would take a second to import."""
+    others = ["polars", "sklearn", "scipy.stats", "scipy.optimize", "scipy.spatial", "scipy.sparse"]
     code = (
-        "import sys; sys.modules |= dict.fromkeys(['polars', 'sklearn', 'scipy.stats'])\n"
+        f"import sys; sys.modules |= dict.fromkeys({others})\n"
         "import numpy as np, pandas as pd\n"
         "from unpermute.table import repair\n"
         "print(len(repair(pd.DataFrame({c: np.arange(60.0) ** 0.5 for c in 'abc'})).frame))"

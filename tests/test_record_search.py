@@ -38,8 +38,7 @@ def test_every_order_seen_counts_once(seed):
         order[:, [first, 4]] = order[:, [4, first]]
         value = rng.normal(size=n)
         around = np.where(above, rng.normal(-1, 2, size=(n, p, p)), -np.inf)
-        seen.add(every, order, value)
-        seen.add_next(every, order, around)
+        seen.add_around(every, order, value, around, around.max(axis=(1, 2)))
         for r in range(n):
             for a, b in [(0, 0), *np.argwhere(above)]:
                 state = order[r].copy()
@@ -63,8 +62,8 @@ def test_what_is_kept_of_a_record_does_not_depend_on_its_company(monkeypatch, rn
     def weigh(rows):
         seen, every = Seen(words[rows], np.full(len(rows), -3.0)), np.arange(len(rows))
         for orders, own in zip(steps, around, strict=True):
-            seen.add(every, orders[rows], np.zeros(len(rows)))
-            seen.add_next(every, orders[rows], own[rows])
+            best = own[rows].max(axis=(1, 2))
+            seen.add_around(every, orders[rows], np.zeros(len(rows)), own[rows], best)
             assert seen.n_kept <= 2000
         return np.array(seen.weigh(steps[0][rows], np.zeros(len(rows))))
 

@@ -6,6 +6,7 @@ Nothing here imports numpy, scikit-learn or numba before a command needs them, s
 
 import atexit
 import contextlib
+import gc
 import os
 import sys
 from importlib.util import find_spec
@@ -15,9 +16,13 @@ from unpermute.cli._signals import end_on_signals, ignore_signals
 
 __all__ = ["main"]
 
+# Objects that are made before Python looks for unreachable ones among them.
+_COLLECTED_AFTER = 100_000
+
 
 def main() -> None:
     """Run the command; say in one sentence what is missing if its extras are not installed."""
+    _collect_seldom()
     end_on_signals()
     _keep_closed_streams_closed()
     if sys.stdout is None:
@@ -64,6 +69,15 @@ def _run() -> None:
             raise
         _forget_output()
         _stop(f"unpermute cannot write its output: {error.strerror}.")
+
+
+def _collect_seldom():
+    """Spend less time on the garbage of imports: they make many objects, of which most stay.
+
+    When the interpreter ends, the system takes all memory back, so nothing is looked for then.
+    """
+    gc.set_threshold(_COLLECTED_AFTER, *gc.get_threshold()[1:])
+    atexit.register(gc.freeze)
 
 
 def _keep_closed_streams_closed():

@@ -5,6 +5,7 @@ still be recognised for what it is. ``3``, ``3.0`` and the number 3 are the same
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -112,12 +113,12 @@ class Vocabulary:
     def __len__(self):
         return len(self.values)
 
-    @property
+    @cached_property
     def kinds(self):
         """NUMBER, DATE, TEXT or MISSING of every cell."""
         return kinds_of(self.classes)
 
-    @property
+    @cached_property
     def log_steps(self):
         """Logarithm of the distance to the next value that can be written as precisely."""
         decimals = np.where(self.classes <= _MOST_DECIMALS, self.classes, 0)

@@ -100,7 +100,7 @@ def _third_column(model, cells, a, b):
     swapped = place_cells(model, cells.permuted(np.tile(order, (cells.shape[0], 1))))
     ratios = exchange_ratios(model, swapped)
     # A cycle of three is this swap and one more exchange of one of its columns.
-    third = [c for c in range(len(order)) if c not in (a, b)]
+    third = np.delete(np.arange(len(order)), [a, b])
     ratios = model.trust * np.concatenate(
         [ratios[:, np.minimum(c, third), np.maximum(c, third)] for c in (a, b)], axis=1
     )

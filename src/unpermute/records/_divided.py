@@ -24,9 +24,6 @@ Which of the two sides is the right one cannot be told, so this is a question fo
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import ArpackError, eigsh
 from scipy.special import entr, expit
 
 from unpermute.records._causes import SCATTERED
@@ -136,14 +133,15 @@ def divide_pair(cells, a, b, *, told=False):
     -------
     Division or None
     """
-    pair = cells.columns([a, b])
-    kinds = kinds_of(pair.classes)
-    used = np.all(kinds != MISSING, axis=1)
-    compared = max((np.all(kinds == kind, axis=1) for kind in (NUMBER, DATE)), key=np.sum)
-    if np.sum(compared) >= max(_COMPARED * np.sum(used), 1):
-        odds = _by_difference(pair.values, compared, told=told)
+    first, second = kinds_of(cells.classes[:, a]), kinds_of(cells.classes[:, b])
+    used = (first != MISSING) & (second != MISSING)
+    compared = max(
+        ((first == kind) & (second == kind) for kind in (NUMBER, DATE)), key=np.count_nonzero
+    )
+    if np.count_nonzero(compared) >= max(_COMPARED * np.count_nonzero(used), 1):
+        odds = _by_difference(cells.values[:, a], cells.values[:, b], compared, told=told)
     else:
-        odds = _by_values(pair, used, told=told)
+        odds = _by_values(cells.columns([a, b]), used, told=told)
     if odds is None:
         return None
     return Division(a, b, expit(odds if np.mean(odds > 0) <= 0.5 else -odds))
@@ -167,19 +165,17 @@ def _candidates(cells):
     return [(int(a[k]), int(b[k])) for k in order if common[a[k], b[k]] >= _LEAST]
 
 
-def _by_difference(values, rows, *, told):
+def _by_difference(x, y, rows, *, told):
     """Log-odds of every row, by which of two numbers is larger; None if that divides nothing."""
-    x, y = values.T
+    if not told:
+        if not _differ_two_ways(x[rows], y[rows]):
+            return None
+        sides = np.minimum(x, y)[rows], np.maximum(x, y)[rows]
+        counts = [np.unique(side, return_counts=True)[1] for side in sides]
+        if not all(_diverse(each, _MANY_NUMBERS) for each in counts):
+            return None
     # The sign is sure, but for rows that are odd anyway.
-    odds = np.where(rows, _SURE * np.sign(x - y), 0.0)
-    if told:
-        return odds
-    x, y = x[rows], y[rows]
-    if not _differ_two_ways(x, y):
-        return None
-    sides = np.minimum(x, y), np.maximum(x, y)
-    counts = [np.unique(side, return_counts=True)[1] for side in sides]
-    return odds if all(_diverse(each, _MANY_NUMBERS) for each in counts) else None
+    return np.where(rows, _SURE * np.sign(x - y), 0.0)
 
 
 def _by_values(pair, used, *, told):
@@ -226,7 +222,9 @@ def _one_answer(x, y, turned, size):
     Towns of different countries never meet, for instance. Each such part must have its smaller side
     where the whole has, or nearly all rows must be in one part.
     """
-    pairs = csr_array((np.ones(len(x)), (x, y)), shape=(size, size))
+    from scipy.sparse.csgraph import connected_components
+
+    pairs = _meetings(x, y, size)
     parts = connected_components(pairs, directed=False)[1][x]
     rows = np.bincount(parts)
     if rows.max() >= _ONE_PART * len(x):
@@ -307,8 +305,9 @@ def _log_shares(counts, pooled, weight=_WEIGHTS[0]):
 
 def _meeting(x, y, size):
     """Start with two sorts of values that meet each other in rows."""
-    ones = np.ones(len(x))
-    pairs = csr_array((ones, (x, y)), shape=(size, size))
+    from scipy.sparse.linalg import ArpackError, eigsh
+
+    pairs = _meetings(x, y, size)
     pairs = pairs + pairs.T
     scale = 1 / np.sqrt(np.maximum(pairs.sum(axis=1), 1))
     pairs = pairs.multiply(scale[:, None]).multiply(scale[None, :]).tocsr()
@@ -318,6 +317,14 @@ def _meeting(x, y, size):
     except (ArpackError, ValueError, TypeError):  # a tiny or a stubborn matrix
         return np.full(len(x), 0.5)
     return np.where(v[y] > v[x], 0.95, 0.05)
+
+
+def _meetings(x, y, size):
+    """How often every two values meet in a row, as a sparse matrix."""
+    # Imported where it is needed, as its companions above: tables of numbers do without.
+    from scipy.sparse import csr_array
+
+    return csr_array((np.ones(len(x)), (x, y)), shape=(size, size))
 
 
 def _entropy(share):
@@ -332,7 +339,7 @@ def _diverse(counts, many):
 
 def _differ_two_ways(x, y):
     """Whether numbers differ as they do where two columns are exchanged in a part of the rows."""
-    below = np.mean(x < y) / max(np.mean(x != y), 1e-9)
+    below = np.count_nonzero(x < y) / max(int(np.count_nonzero(x != y)), 1)
     if len(x) < _FEWEST or min(below, 1 - below) < _LEAST:
         return False
     views = [x - y] + ([np.log(x / y)] if np.all(x > 0) and np.all(y > 0) else [])
@@ -353,18 +360,26 @@ def _alike(one, other):
 
 def _has_hole(differences):
     """Whether hardly any difference is small."""
-    sizes = np.abs(differences)
-    return np.mean(sizes < _SMALL * np.median(sizes)) <= _HOLE
+    sizes = np.sort(np.abs(differences))
+    return np.searchsorted(sizes, _SMALL * _quantile(sizes, 0.5)) <= _HOLE * len(sizes)
 
 
 def _has_step(differences):
     """Whether small differences lie on one side of zero as often as large ones do."""
-    sizes = np.abs(differences)
-    if np.mean(sizes == 0) > _EQUAL:
+    sizes = np.sort(np.abs(differences))
+    if np.searchsorted(sizes, 0.0, side="right") > _EQUAL * len(sizes):
         return False
-    below = np.mean(differences < 0)
-    small = differences[sizes <= np.quantile(sizes, _LOW)]
+    below = np.count_nonzero(differences < 0) / len(differences)
+    small = differences[np.abs(differences) <= _quantile(sizes, _LOW)]
     error = _ERRORS * np.sqrt(max(below * (1 - below), 0.01) / len(small))
-    here = np.mean(small < 0)
+    here = np.count_nonzero(small < 0) / len(small)
     one_sided = max(min(share, 1 - share) for share in (here, below)) + error <= _ONE_SIDED
     return abs(here - below) <= error and one_sided and len(np.unique(small)) >= _DISTINCT
+
+
+def _quantile(ordered, share):
+    """Like `numpy.quantile`, which takes much longer, of values in order."""
+    place = share * (len(ordered) - 1)
+    first = int(place)
+    high = ordered[min(first + 1, len(ordered) - 1)]
+    return high - (high - ordered[first]) * (first + 1 - place)

@@ -83,8 +83,13 @@ class JointModel:
         Of the version for new records: between versions it hardly differs.
         """
         variances, nu = self.variances[-1], self.degrees
-        distance = (z - self.location[-1]) ** 2 / (nu * variances)
-        return -0.5 * np.log(variances) - 0.5 * (nu + 1) * np.log1p(distance)
+        # In place: there are many words, and new memory takes longer than the sums.
+        logs = z - self.location[-1]
+        np.square(logs, out=logs)
+        logs /= nu * variances
+        np.log1p(logs, out=logs)
+        logs *= 0.5 * (nu + 1)
+        return np.subtract(-0.5 * np.log(variances), logs, out=logs)
 
     def standardised(self, words):
         """Return z of every word in every column; NaN where there is none."""
@@ -140,5 +145,6 @@ def _fit_score(values, n_records):
 
 def _squashed(z):
     size = np.abs(z)
-    beyond = _SQUASHED + np.log1p(np.maximum(size - _SQUASHED, 0.0))
-    return np.sign(z) * np.minimum(np.where(size > _SQUASHED, beyond, size), _LARGEST)
+    far = np.flatnonzero(size > _SQUASHED)
+    size[far] = np.minimum(_SQUASHED + np.log1p(size[far] - _SQUASHED), _LARGEST)
+    return np.copysign(size, z)

@@ -303,19 +303,21 @@ def _placed(model, coded, used, version):
     log_p = np.empty((len(words), len(model.values)))
     own = np.empty(coded.codes.shape)
     for j, column in enumerate(model.values):
-        log_p[:, j] = column.log_probability(words, prepared, styles)
+        looked_up = column.look_up(words, prepared, styles)
+        log_p[:, j] = looked_up.log_probability()
         if used.any():
-            own[:, j] = column.log_own(words, prepared, styles, coded.home[:, j], used, coded.fold)
+            own[:, j] = looked_up.log_own(coded.home[:, j], used, coded.fold)
         else:
             own[:, j] = log_p[coded.home[:, j], j]
     z, dependence = model.joint.standardised(words), model.dependence
     # What Student's t says of z alone is part of the joint term.
-    alone = np.nan_to_num(model.joint.log_marginals(z))
+    alone, unknown = model.joint.log_marginals(z), np.isnan(z)
+    alone[unknown], z[unknown] = 0.0, 0.0
     own -= alone[coded.home, np.arange(own.shape[1])]
     bins = dependence.place(words, own.shape[1])
     own_links, own_keys = dependence.own(bins, words, coded.home, used)
     return Placed(
-        coded.codes, coded.home, log_p, log_p - alone, np.nan_to_num(z), words.kinds,
+        coded.codes, coded.home, log_p, log_p - alone, z, words.kinds,
         np.nan_to_num(words.values), bins, own, own_links, own_keys, version,
     )  # fmt: skip
 

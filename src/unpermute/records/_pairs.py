@@ -130,14 +130,17 @@ def in_fixed_order(table, rows):
     where a is above b; 0 for columns that are in no fixed order.
     """
     p = table.bins.shape[1]
-    kinds, values = table.kinds[rows], table.values[rows]
+    # One column after the other in memory.
+    kinds = np.ascontiguousarray(table.kinds[rows].T)
+    values = np.ascontiguousarray(table.values[rows].T)
+    numeric = (kinds == NUMBER) | (kinds == DATE)
     evidence = np.zeros((p, p))
     for a in range(p):
-        compared = (kinds == kinds[:, [a]]) & ((kinds == NUMBER) | (kinds == DATE))
-        signs = np.where(compared, np.sign(values - values[:, [a]]), np.nan)
-        above, below = np.sum(signs > 0, axis=0), np.sum(signs < 0, axis=0)
-        n_seen = compared.sum(axis=0)
-        ordered = (n_seen >= _COMPARED * len(kinds)) & (above >= _ORDERED * n_seen)
+        compared = (kinds == kinds[a]) & numeric
+        above = np.count_nonzero(compared & (values > values[a]), axis=1)
+        below = np.count_nonzero(compared & (values < values[a]), axis=1)
+        n_seen = np.count_nonzero(compared, axis=1)
+        ordered = (n_seen >= _COMPARED * kinds.shape[1]) & (above >= _ORDERED * n_seen)
         evidence[a] = np.where(ordered, np.log((above + 0.5) / (below + 0.5)), 0.0)
     return np.minimum(evidence, CLIP) - np.minimum(evidence, CLIP).T
 

@@ -217,10 +217,11 @@ def _choose(judged, fits):
 
 def _scale(q, weights, nu, p):
     """Factor of the scatter with the best likelihood."""
-    factor = 1.0
+    factor, scaled, total = 1.0, (nu + p) * q, p * weights.sum()
     for _ in range(20):
-        factor = float(weights @ ((nu + p) * q / (nu + q / factor)) / (p * weights.sum()))
-        factor = max(factor, 1e-12)
+        last, factor = factor, max(float(weights @ (scaled / (nu + q / factor)) / total), 1e-12)
+        if factor == last:
+            break
     return factor
 
 

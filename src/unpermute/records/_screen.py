@@ -88,7 +88,7 @@ def _oddness(model, cells, usual=None):
     for j, column in enumerate(model.values):
         words, codes = _words(cells, j)
         prepared = prepare_texts(words.text_list) if words.text_list else None
-        log_p = column.log_probability(words, prepared, cells.style_names)[codes]
+        log_p = column.look_up(words, prepared, cells.style_names).log_probability()[codes]
         if usual is None:
             medians[j] = np.median(log_p)
         odd = np.maximum(odd, medians[j] - log_p)

@@ -178,8 +178,8 @@ def _climb(work, chosen, room, laws, prior, seen):
     for _ in range(4 * work.cells.shape[2] + 1):
         look_around(work, chosen, laws.precision, room, laws.links, prior)
         orders, numbers = work.cells[chosen, ORDER], work.numbers[chosen]
-        seen.add(chosen, orders, numbers[:, VALUE])
-        seen.add_next(chosen, orders, work.planes[chosen, AROUND])
+        values = numbers[:, VALUE], work.planes[chosen, AROUND], numbers[:, NEXT]
+        seen.add_around(chosen, orders, *values)
         better = numbers[:, NEXT] > numbers[:, VALUE] + _EQUAL
         chosen, numbers = chosen[better], numbers[better]
         if not len(chosen):

@@ -13,8 +13,6 @@ that most records share counts as the right one: a majority is never turned.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import cdist
 
 from unpermute._progress import report
 from unpermute.records._cells import Cells
@@ -275,6 +273,8 @@ def _by_marginals(state):
 
 def _by_correlations(state):
     """Match columns whose correlations with all others, sorted, look alike."""
+    from scipy.spatial.distance import cdist
+
     z = state.z
     ranks = np.argsort(np.argsort(z, axis=0, kind="stable"), axis=0)
     observed = np.zeros((z.shape[1], z.shape[1]))
@@ -284,7 +284,7 @@ def _by_correlations(state):
     covariance = np.linalg.inv(state.laws.precision[-1])
     deviations = np.sqrt(np.diag(covariance))
     wanted = covariance / np.outer(deviations, deviations)
-    return linear_sum_assignment(cdist(np.sort(wanted, axis=1), np.sort(observed, axis=1)))[1]
+    return _assignment(cdist(np.sort(wanted, axis=1), np.sort(observed, axis=1)))
 
 
 def _by_prediction(order, state):
@@ -299,4 +299,11 @@ def _by_prediction(order, state):
 
 def _cheapest(price):
     """Value of every place, for prices of shape (record, value, place)."""
-    return linear_sum_assignment(price.sum(axis=0).T)[1]
+    return _assignment(price.sum(axis=0).T)
+
+
+def _assignment(costs):
+    # Imported where it is needed, as `cdist` above: most tables have no sources.
+    from scipy.optimize import linear_sum_assignment
+
+    return linear_sum_assignment(costs)[1]

@@ -17,7 +17,6 @@ most others have with the opposite sign is believed in full, whatever λ the wea
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
 
 from unpermute.records._prior import log_prior, moves_of
 from unpermute.records._record import new_room
@@ -95,7 +94,7 @@ def temper_pairs(model, placed, found, *, seed):
     ratios = model.trust * exchange_ratios(model, placed.take(rows))[:, a, b]
     _leave_out_damaged(ratios, found.permutations[rows], found.odds[rows])
     share = np.clip(_UNEVEN * model.prior.damaged / len(a), 1e-12, _MOST) + 0.5 / len(rows)
-    logs = np.stack([_log_likelihood(factor * ratios, share) for factor in _FACTORS])
+    logs = _log_likelihoods(ratios, share)
     weights = np.exp(logs - logs.max(axis=0))
     common = _EXPECTED[:, None] / _EXPECTED.sum()
     for _ in range(_EM_STEPS):
@@ -106,6 +105,7 @@ def temper_pairs(model, placed, found, *, seed):
     # The factors fall: the sum from the end is the distribution function of λ.
     below = np.cumsum(posterior[::-1], axis=0)
     chosen = _FACTORS[::-1][np.argmax(below >= _QUANTILE, axis=0)]
+    ratios = _sorted(ratios)
     chosen[_mirrored(ratios)] = 1.0
     factors, full = np.ones((p, p)), np.full((p, p), np.inf)
     factors[a, b] = factors[b, a] = chosen
@@ -139,17 +139,51 @@ def tempered_odds(found, prior, tempering):
     return factor * (gain - base) + base + np.maximum(found.odds - gain, 0.0)
 
 
+@dataclass(frozen=True)
+class _Sorted:
+    """The ratios of every pair in one row, from low to high, those left out last.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_pairs, n_records)
+        The ratios.
+    below, above : ndarray of int of shape (n_pairs,)
+        Records that lose by the exchange, which come first, and those that gain by it.
+    typical : ndarray of shape (n_pairs,)
+        Median of what is lost; 0 where nothing is.
+    """
+
+    rows: np.ndarray
+    below: np.ndarray
+    above: np.ndarray
+    typical: np.ndarray
+
+
+def _sorted(ratios):
+    rows = np.sort(ratios.T, axis=1)
+    below, above = np.sum(rows < 0, axis=1), np.sum(rows > 0, axis=1)
+    return _Sorted(rows, below, above, _lost(rows, below, 0.5))
+
+
+def _lost(rows, below, share):
+    """A quantile of what records lose, as NumPy defines it; 0 for pairs by which none does."""
+    place = share * np.maximum(below - 1, 0)
+    first, last = np.floor(place).astype(int), np.ceil(place).astype(int)
+    low, high = (-rows[np.arange(len(rows)), np.maximum(below - 1 - k, 0)] for k in (first, last))
+    return np.where(below > 0, high - (high - low) * (first + 1 - place), 0.0)
+
+
 def _mirrored(ratios):
     """Pairs whose odd records mirror the others."""
-    mirrored = np.zeros(ratios.shape[1], dtype=bool)
-    for k in np.flatnonzero(np.any(ratios > 0, axis=0)):
-        column = ratios[:, k]
-        typical = column[column < 0]
-        if not len(typical) or np.median(-typical) < _LEAST_TYPICAL:
-            continue
-        telling = column[np.abs(column) > _TELLING]
-        clear = 0 < np.sum(telling > 0) <= _FEW_ODD * len(column)
-        mirrored[k] = _alike(column) or (clear and _alike(telling))
+    mirrored, n = np.zeros(len(ratios.rows), dtype=bool), ratios.rows.shape[1]
+    for k in np.flatnonzero((ratios.above > 0) & (ratios.typical >= _LEAST_TYPICAL)):
+        row, below = ratios.rows[k], ratios.below[k]
+        usual, seen = -row[:below][::-1], np.searchsorted(row, np.nan)
+        odd = row[seen - ratios.above[k] : seen]
+        mirrored[k] = _alike(odd, usual)
+        if not mirrored[k]:
+            odd, usual = (part[np.searchsorted(part, _TELLING, "right") :] for part in (odd, usual))
+            mirrored[k] = len(odd) <= _FEW_ODD * n and _alike(odd, usual)
     return mirrored
 
 
@@ -158,32 +192,45 @@ def _usual_ratios(ratios, share):
 
     In close pairs, that is more than a `share` of damaged records explains.
     """
-    usual, explained = np.full(ratios.shape[1], np.inf), share * len(ratios)
+    rows, typical = ratios.rows, ratios.typical
+    explained = share * rows.shape[1]
     explained += _DEVIATIONS * np.sqrt(explained)
-    for k, column in enumerate(ratios.T):
-        lost = -column[column < 0]
-        if len(lost) < _ENOUGH or np.median(lost) < _LEAST_TYPICAL:
-            continue
-        limit = np.quantile(lost, _MIRRORED_RANK)
-        most = _MOST_ODD * np.sum(lost >= limit)
-        if np.median(lost) < CLOSE:
-            most = min(most, explained)
-        if np.sum(column >= limit) <= most:
-            usual[k] = max(limit, _TELLING)
-    return usual
+    limit = _lost(rows, ratios.below, _MIRRORED_RANK)
+    most = _MOST_ODD * np.sum(rows <= -limit[:, None], axis=1)
+    most = np.where(typical < CLOSE, np.minimum(most, explained), most)
+    told = (ratios.below >= _ENOUGH) & (typical >= _LEAST_TYPICAL)
+    told &= np.sum(rows >= limit[:, None], axis=1) <= most
+    return np.where(told, np.maximum(limit, _TELLING), np.inf)
 
 
-def _alike(ratios):
-    """Whether the odd ones mirror the others, and are few enough."""
-    odd, usual = ratios[ratios > 0], np.sort(-ratios[ratios < 0])
+def _alike(odd, usual):
+    """Whether the odd ones mirror the others, and are few enough; both are in order."""
     if not len(odd) or not len(usual) or len(odd) > _MOST_ODD * len(usual):
         return False
-    rank = np.mean(np.searchsorted(usual, odd)) / len(usual)
-    return rank >= _MIRRORED_RANK or np.mean(odd) / np.median(usual) >= _MIRRORED_SIZE
+    rank = np.searchsorted(usual, odd).sum() / (len(odd) * len(usual))
+    if rank >= _MIRRORED_RANK:
+        return True
+    median = 0.5 * (usual[(len(usual) - 1) // 2] + usual[len(usual) // 2])
+    return odd.sum() / len(odd) >= _MIRRORED_SIZE * median
 
 
-def _log_likelihood(ratios, share):
-    return np.nansum(np.log((1 - share) * expit(-ratios) + share * expit(ratios)), axis=0)
+def _log_likelihoods(ratios, share):
+    """Log-likelihood of every λ and pair.
+
+    As σ(-x) = 1 - σ(x), one of the two is enough; and exp(-x) may be infinite.
+    """
+    left_out = np.isnan(ratios)
+    ratios, logs = np.where(left_out, 0.0, ratios), np.empty((len(_FACTORS), ratios.shape[1]))
+    # One array for all steps: memory that is new each time takes longer than they do.
+    p = np.empty_like(ratios)
+    with np.errstate(over="ignore"):
+        for factor, log in zip(_FACTORS, logs, strict=True):
+            np.exp(np.multiply(factor, ratios, out=p), out=p)
+            np.divide(1 - 2 * share, np.add(p, 1.0, out=p), out=p)
+            p += share
+            p[left_out] = 1.0
+            np.log(p, out=p).sum(axis=0, out=log)
+    return logs
 
 
 def _leave_out_damaged(ratios, permutations, odds):

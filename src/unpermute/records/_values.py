@@ -27,7 +27,7 @@ from unpermute.records._cells import (
 from unpermute.records._smooth import Smooth, fit_smooth
 from unpermute.records._text import TextModel, fit_texts, kneser_ney, prepare_texts
 
-__all__ = ["ValueModel", "fit_values"]
+__all__ = ["LookedUp", "ValueModel", "fit_values"]
 
 N_FOLDS = 4
 # Weight of the prior expectation, in occurrences, for classes and styles.
@@ -73,52 +73,11 @@ class ValueModel:
     smooth: dict[int, Smooth]
     text_models: list[TextModel]
 
-    def log_probability(self, words, prepared, style_names):
-        """Return the log-probability of every word of a vocabulary if it came from elsewhere.
+    def look_up(self, words, prepared, style_names):
+        """Return a vocabulary, its texts and the names of its styles looked up in the column."""
+        return LookedUp(self, words, prepared, style_names)
 
-        One occurrence is left out, as it is of the column's own cells: a value that occurs once may
-        belong to a damaged record, and two records with the same values would convict each other.
-        """
-        counts, base = self.occurrences(words), self._log_base(words, prepared, -1)
-        once = np.flatnonzero((counts == 1) & (words.classes == _TEXT_CLASS))
-        if len(once):
-            # One of the models was learned without it.
-            without = [self._log_base(words, prepared, k)[once] for k in range(N_FOLDS)]
-            base[once] = np.min(without, axis=0)
-        base += self._log_class(words.classes, 0)
-        return self._combined(np.maximum(counts - 1, 0.0), np.zeros(1), base, words, style_names)
-
-    def log_own(self, words, prepared, style_names, codes, used, fold):
-        """Return the log-probability of the column's own cells, each left out where `used`.
-
-        Parameters
-        ----------
-        words, prepared, style_names
-            The vocabulary, its texts, and the names of its styles.
-        codes : ndarray of shape (n,)
-            Words of the column.
-        used : ndarray of bool of shape (n,)
-            Records that the model was learned from.
-        fold : ndarray of int of shape (n,)
-            Fold of every record; N_FOLDS: none.
-        """
-        counts = self.occurrences(words)[codes] - used
-        single = (counts <= 0) & used
-        base = self._log_base(words, prepared, -1)[codes]
-        is_text = words.classes[codes] == _TEXT_CLASS
-        for k in range(N_FOLDS if self.text_models else 0):
-            rows = np.flatnonzero(is_text & used & (fold == k))
-            if len(rows):
-                base[rows] = self._log_base(words, prepared, k)[codes[rows]]
-        base += np.where(
-            single,
-            self._log_class(words.classes, 1)[codes],
-            self._log_class(words.classes, 0)[codes],
-        )
-        mine = _Picked(words.styles[codes], words.classes[codes])
-        return self._combined(counts, used.astype(float), base, mine, style_names, single)
-
-    def _combined(self, counts, used, base, words, style_names, single=0.0):
+    def combined(self, counts, used, base, words, style_names, single=0.0):
         """Kneser-Ney probability times that of the style, in logarithms."""
         probability = kneser_ney(
             counts, self.total - used, self.n_distinct - single, self.n_once - single,
@@ -128,7 +87,7 @@ class ValueModel:
 
     def occurrences(self, words):
         """How often every word occurs in the column."""
-        kinds = kinds_of(words.classes)
+        kinds = words.kinds
         counts = np.where(words.classes == _MISSING_CLASS, self.n_missing, 0.0)
         for kind, (values, times) in ((NUMBER, self.numbers), (DATE, self.dates)):
             mine = np.flatnonzero(kinds == kind)
@@ -141,9 +100,9 @@ class ValueModel:
                 counts[k] = self.texts.get(words.text_list[words.texts[k]], 0.0)
         return counts
 
-    def _log_base(self, words, prepared, version):
+    def log_base(self, words, prepared):
         """Log-probability of every word as a new value of its class."""
-        kinds, base = kinds_of(words.classes), np.zeros(len(words))
+        kinds, base = words.kinds, np.zeros(len(words))
         for kind in (NUMBER, DATE):
             mine = np.flatnonzero(kinds == kind)
             if not len(mine):
@@ -158,11 +117,11 @@ class ValueModel:
             base[mine] = np.minimum(density, _HIGHEST)
         if prepared is not None:
             mine = np.flatnonzero(kinds == TEXT)
-            model = self.text_models[version] if self.text_models else _NO_TEXTS
+            model = self.text_models[-1] if self.text_models else _NO_TEXTS
             base[mine] = model.log_probability(prepared)[words.texts[mine]]
         return base
 
-    def _log_class(self, classes, without):
+    def log_class(self, classes, without):
         counts = np.maximum(self.classes - without, 0.0) + _CLASS_WEIGHT
         total = self.n_distinct - without + _CLASS_WEIGHT * N_CLASSES
         return np.log(counts / max(total, _CLASS_WEIGHT * N_CLASSES))[classes]
@@ -176,6 +135,69 @@ class ValueModel:
         total = sum(self.styles.values()) + _CLASS_WEIGHT * len(style_names)
         share = (np.maximum(counts - used, 0.0) + _CLASS_WEIGHT) / np.maximum(total - used, 1e-9)
         return np.where(dressed, np.log(share), 0.0)
+
+
+class LookedUp:
+    """A vocabulary looked up in a column, once for both of its probabilities.
+
+    Parameters
+    ----------
+    model : ValueModel
+        The column.
+    words, prepared, style_names
+        The vocabulary, its texts, and the names of its styles.
+    """
+
+    def __init__(self, model, words, prepared, style_names):
+        self.model, self.words, self.prepared = model, words, prepared
+        self.style_names = style_names
+        self.counts, self.base = model.occurrences(words), model.log_base(words, prepared)
+        self.by_fold: dict[int, np.ndarray] = {}
+
+    def log_probability(self):
+        """Return the log-probability of every word if it came from elsewhere.
+
+        One occurrence is left out, as it is of the column's own cells: a value that occurs once may
+        belong to a damaged record, and two records with the same values would convict each other.
+        """
+        model, words, base = self.model, self.words, self.base.copy()
+        once = np.flatnonzero((self.counts == 1) & (words.classes == _TEXT_CLASS))
+        if len(once):
+            # One of the models was learned without it.
+            base[once] = np.min([self._without(k, once) for k in range(N_FOLDS)], axis=0)
+        base += model.log_class(words.classes, 0)
+        counts = np.maximum(self.counts - 1, 0.0)
+        return model.combined(counts, np.zeros(1), base, words, self.style_names)
+
+    def log_own(self, codes, used, fold):
+        """Return the log-probability of the column's own cells, each left out where `used`.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (n,)
+            Words of the column.
+        used : ndarray of bool of shape (n,)
+            Records that the model was learned from.
+        fold : ndarray of int of shape (n,)
+            Fold of every record; N_FOLDS: none.
+        """
+        model, classes = self.model, self.words.classes[codes]
+        counts = self.counts[codes] - used
+        single = (counts <= 0) & used
+        base, is_text = self.base[codes], classes == _TEXT_CLASS
+        for k in range(N_FOLDS if model.text_models else 0):
+            rows = np.flatnonzero(is_text & used & (fold == k))
+            if len(rows):
+                base[rows] = self._without(k, codes[rows])
+        base += np.where(single, model.log_class(classes, 1), model.log_class(classes, 0))
+        mine = _Picked(self.words.styles[codes], classes)
+        return model.combined(counts, used.astype(float), base, mine, self.style_names, single)
+
+    def _without(self, fold, words):
+        """Log-probability of words that are texts, by the texts of the other folds."""
+        if fold not in self.by_fold:
+            self.by_fold[fold] = self.model.text_models[fold].log_probability(self.prepared)
+        return self.by_fold[fold][self.words.texts[words]]
 
 
 @dataclass(frozen=True)

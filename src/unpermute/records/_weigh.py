@@ -16,7 +16,7 @@ __all__ = ["Seen"]
 
 # Orders with less weight, relative to the best seen so far, are not kept: all of them together
 # hardly count.
-_NEGLIGIBLE = 1e-6
+_LOG_NEGLIGIBLE = np.log(1e-6)
 # Orders of one block that are kept at once, which bounds the memory that wide tables need; and of a
 # record for p² cells, whatever stands beside it.
 _MOST_KEPT, _OF_RECORD = 200_000, 2
@@ -51,15 +51,32 @@ class Seen:
         rows = rows[kept]
         self._keep(rows, self._sums(rows, orders[kept]), log_posteriors[kept])
 
-    def add_next(self, rows, orders, around):
-        """Add the exchanges of places a < b next to one order of each of some records."""
-        self.top[rows] = np.maximum(self.top[rows], around.max(axis=(1, 2)))
-        which, a, b = np.nonzero(around > self._limits()[rows, None, None])
+    def add_around(self, rows, orders, log_posteriors, around, best):
+        """Add one order of each of some records, and the exchanges of places a < b next to it.
+
+        Parameters
+        ----------
+        rows : ndarray of int of shape (m,)
+            The records, each once.
+        orders : ndarray of int of shape (m, p)
+            Their orders.
+        log_posteriors : ndarray of shape (m,)
+            Of the orders.
+        around : ndarray of shape (m, p, p)
+            Log-posteriors of the exchanges.
+        best : ndarray of shape (m,)
+            The largest of these.
+        """
+        sums, top = self._sums(rows, orders), np.maximum(self.top[rows], log_posteriors)
+        kept = np.flatnonzero(log_posteriors > top + _LOG_NEGLIGIBLE)
+        self._keep(rows[kept], [total[kept] for total in sums], log_posteriors[kept])
+        self.top[rows] = top = np.maximum(top, best)
+        which, a, b = np.nonzero(around > (top + _LOG_NEGLIGIBLE)[:, None, None])
         own, places = rows[which], self.of_places[a] - self.of_places[b]
         cells = orders[which, a], orders[which, b]
         sums = [
             total[which] + (keys[own, cells[1]] - keys[own, cells[0]]) * places
-            for total, keys in zip(self._sums(rows, orders), self.keys, strict=True)
+            for total, keys in zip(sums, self.keys, strict=True)
         ]
         self._keep(own, sums, around[which, a, b])
 
@@ -83,14 +100,11 @@ class Seen:
 
     def _limits(self):
         """Log-posteriors below which orders of every record hardly count."""
-        return self.top + np.log(_NEGLIGIBLE)
+        return self.top + _LOG_NEGLIGIBLE
 
     def _sums(self, rows, orders):
         """Sums of keys by cells, and by values."""
-        return [
-            np.sum(np.take_along_axis(keys[rows], orders, axis=1) * self.of_places, axis=1)
-            for keys in self.keys
-        ]
+        return [np.sum(keys[rows[:, None], orders] * self.of_places, axis=1) for keys in self.keys]
 
     def _keep(self, rows, sums, log_posteriors):
         self.parts.append((rows, *sums, log_posteriors))
