@@ -139,7 +139,7 @@ class Selector:
             narrow = self.X[:, self.columns], self.filled[:, self.columns]
         clean = robust_start(*narrow, self.rng)
         one = np.zeros(len(clean), dtype=np.int64)
-        free = self._settle(*narrow, clean, one, rounds=6)
+        free = self._take_back(*narrow, self._settle(*narrow, clean, one, rounds=6), one)
         selection = free
         for given in self.given.starts():
             other = self._from_clusters(*narrow, given, free)
@@ -149,7 +149,7 @@ class Selector:
                 again = _more_likely(free, self._settle(*narrow, other.clean, one, rounds=6))
                 free, selection = again, again if selection is free else selection
             selection = self._better(selection, other)
-            if selection is other and _unexplained(narrow[0], other) < _DIFFER:
+            if selection is other and _is_unexplained(narrow[0], other).mean() < _DIFFER:
                 break  # nothing is left that another start could explain
         if selection is None:
             return None
@@ -164,6 +164,20 @@ class Selector:
             self.X, self.filled, selection.clean, labels, rounds=3, effort=FULL,
             patterns=patterns, cost=_LAST_COST, rank=selection.rank, union=selection.union,
         )  # fmt: skip
+
+    def _take_back(self, X, filled, selection, labels):
+        """Begin again with those vectors, too, that neither stand nor are repaired as clean ones.
+
+        A group of clean vectors that the start left out is unlike the others.
+        """
+        if selection is None:
+            return None
+        left = _is_unexplained(X, selection)
+        if left.mean() < _DIFFER:
+            return selection
+        again = self._settle(X, filled, selection.clean | left, labels, rounds=6)
+        logger.debug("select: %d vectors left out, tried again with them", left.sum())
+        return _more_likely(selection, again)
 
     def _divided(self, X, filled, selection):
         """Several components where one repairs clearly worse."""
@@ -361,10 +375,10 @@ class Selector:
         return component.rank, held_out_standing(X, component).likelihood
 
 
-def _unexplained(X, selection):
-    """Share of the vectors that are neither clean nor like clean ones once they are repaired."""
+def _is_unexplained(X, selection):
+    """Vectors that are neither clean nor like clean ones once they are repaired."""
     after = noise_ratio(selection.judged, X, after=True)
-    return np.mean(~selection.clean & ~(selection.damaged & (after <= selection.loudest)))
+    return ~selection.clean & ~(selection.damaged & (after <= selection.loudest))
 
 
 def _more_likely(one, other):
