@@ -3,6 +3,7 @@
 import csv
 import os
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,11 +22,15 @@ from unpermute.experiments._experiment import (
 )
 from unpermute.experiments._figures import line_panels
 from unpermute.experiments._methods import (
+    ALONE,
     DEFAULT,
+    NOTHING_GIVEN,
     PAPER,
     SUBSPACE,
+    Draw,
     default_method,
     paper_method,
+    score_nothing_given,
     score_pipeline,
     score_true_bases,
 )
@@ -37,13 +42,18 @@ from unpermute.experiments._run import (
     run_experiment,
     write_conditions,
 )
-from unpermute.experiments._tables import beside
+from unpermute.experiments._tables import beside, count_harmed, ours_first
 from unpermute.experiments.synthetic_grid import draw_synthetic
 
 ASKED = [
     *("single-subspace", "synthetic-grid", "rank-impact", "subspace-count", "comparison", "mruc"),
     *("time", "faces", "faces-gallery", "motion", "motion-comparison", "reidentification"),
     *("theory-gaussian", "theory-trace", "theory-variance", "theory-probability"),
+]
+
+NOTHING_IS_GIVEN = [
+    *("single-subspace", "synthetic-grid", "rank-impact", "subspace-count", "comparison"),
+    *("faces", "faces-gallery", "motion", "motion-comparison", "reidentification"),
 ]
 
 needs_data = pytest.mark.skipif(
@@ -222,6 +232,66 @@ def test_figures_of_another_version_are_measured_again(tmp_path):
     assert {record.version for record in read_records(path)} == {__version__}
 
 
+class Split(Toy):
+    """An experiment whose settings say which methods run."""
+
+    @property
+    def experiment(self):
+        settings = [{"size": n, "methods": name} for name in ("pmsdr", "others") for n in (1, 2)]
+        return replace(super().experiment, settings=lambda quick: settings)
+
+
+def test_some_methods_run_again_and_the_others_are_kept(tmp_path):
+    toy, path = Split(), tmp_path / "toy.csv"
+    run(toy, tmp_path)
+    write_records(path, [record._replace(version="0.0") for record in read_records(path)])
+    before, toy.runs = read_records(path), []
+    run(toy, tmp_path, methods=["pmsdr"])
+    assert toy.runs == [(1, 0), (1, 1), (2, 0), (2, 1)]
+    records = read_records(path)
+    assert len(records) == len(before)
+    assert {r.version for r in records if r.parsed["methods"] == "pmsdr"} == {__version__}
+    assert [r for r in records if r.parsed["methods"] == "others"] == before[len(before) // 2 :]
+    assert sorted(read_arrays(tmp_path, "toy")) == ["array1", "array2"]
+
+
+def test_some_methods_resume_with_what_is_missing(tmp_path):
+    toy = Split(stops=[2])
+    with pytest.raises(KeyboardInterrupt):
+        run(toy, tmp_path, methods=["pmsdr"])
+    toy.stops, toy.runs = set(), []
+    run(toy, tmp_path, methods=["pmsdr"], resume=True)
+    assert toy.runs == [(2, 0), (2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("toy", "words"),
+    [(Split(), "there are pmsdr, others."), (Toy(), "all of its methods run together.")],
+)
+def test_unknown_methods_are_refused_before_anything_is_lost(tmp_path, toy, words):
+    run(toy, tmp_path)
+    before = (tmp_path / "toy.csv").read_bytes()
+    with pytest.raises(ValueError, match=f"toy has no methods 'pmsd'; {words}"):
+        run(toy, tmp_path, methods=["pmsd"])
+    assert (tmp_path / "toy.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", NOTHING_IS_GIVEN)
+def test_nothing_given_alone_can_be_shown(name):
+    experiment = _registry.load(name)
+    settings = [s for s in experiment.settings(True) if s["methods"] == "nothing-given"]
+    assert settings
+    metrics = ("RE_recon", "RE_refined", "RE_whole", "CE_recon", "error", "mean relative error")
+    records = [
+        Record(format_setting(setting), NOTHING_GIVEN, 0, metric, 0.125, 1.0, __version__)
+        for setting in settings
+        for metric in metrics
+    ]
+    shown = [cell for table in experiment.tables(records) for row in table.rows for cell in row]
+    assert "0.125" in shown
+    experiment.figure(records, {})
+
+
 def test_page_shows_tables_figures_and_failures(tmp_path):
     toy = Toy(fails=[2])
     run(toy, tmp_path)
@@ -268,6 +338,60 @@ def test_both_methods_recover_easy_data():
     assert {metric for method, metric in values if method == PAPER} >= {"RE_refined", "RE_gt"}
 
 
+def test_nothing_given_is_measured_beside_the_matrix_left_alone():
+    draw = draw_synthetic(2, 3, 0.4, 0, n_vectors_per_subspace=60, n_features=40)
+    found = score_nothing_given(draw, 0, rank=3)
+    values = {(m.method, m.metric): m.value for m in found}
+    assert max(values[NOTHING_GIVEN, m] for m in ("UOratio", "SCerr", "CE_recon")) < 0.06
+    assert values[NOTHING_GIVEN, "components"] == 2
+    for metric in ("RE_recon", "RE_whole", "RE_refined"):
+        assert values[NOTHING_GIVEN, metric] < 0.2 * values[ALONE, metric]
+    error = np.linalg.norm(draw.X - draw.X_clean) / np.linalg.norm(draw.X_clean)
+    assert values[ALONE, "RE_whole"] == pytest.approx(error)
+
+
+@pytest.mark.parametrize(
+    ("components", "wrong"),
+    [
+        ([0, 0, 1, 2, 0, 1], (0.0, 0.0)),  # two components of one subspace
+        ([0, 0, 0, 1, 0, 1], (0.25, 0.0)),
+        ([0, 0, 1, 1, 1, 2], (0.0, 1.0)),  # the last has no clean vector
+    ],
+)
+def test_a_component_stands_for_the_subspace_of_most_of_its_clean_vectors(
+    monkeypatch, components, wrong
+):
+    class Model:
+        def __init__(self, random_state):
+            self.outlier_mask_ = np.array([False] * 4 + [True] * 2)
+            self.labels_, self.n_subspaces_ = np.array(components), max(components) + 1
+
+        def fit_transform(self, X):
+            return X
+
+    monkeypatch.setattr("unpermute.experiments._methods.PMSDR", Model)
+    mask, labels = Model(0).outlier_mask_, np.array([0, 0, 1, 1, 0, 1])
+    draw = Draw(np.ones((6, 3)), np.ones((6, 3)), labels, mask, [])
+    values = {m.metric: m.value for m in score_nothing_given(draw, 0) if m.method != ALONE}
+    assert (values["SCerr"], values["CE_recon"]) == wrong
+
+
+def test_draws_that_were_harmed_are_counted():
+    left = Record("size=1 methods=nothing-given", ALONE, 0, "error", 0.5, 0.0, __version__)
+    other = left._replace(setting="size=1 methods=pmsdr", method=DEFAULT, value=0.6)
+    records = [left, left._replace(seed=1), other, other._replace(seed=1, value=0.5)]
+    records.append(other._replace(seed=2))  # not known how it stands
+    table = count_harmed(records, (DEFAULT, PAPER), "error", lambda s: s["size"])
+    assert table.rows == [[DEFAULT, "2", "1"], [PAPER, "0", "0"]]
+
+
+def test_our_methods_come_first():
+    record = Record("size=1", "RPCA", 0, "error", 0.5, 0.0, __version__)
+    names = ("RPCA", PAPER, ALONE, NOTHING_GIVEN, DEFAULT)
+    records = [record._replace(method=name) for name in names]
+    assert ours_first(records) == [DEFAULT, NOTHING_GIVEN, PAPER, "RPCA", ALONE]
+
+
 def _invoke(*arguments):
     env = {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200", "GITHUB_ACTIONS": None}
     return CliRunner().invoke(app, ["paper", *arguments], prog_name="unpermute", env=env)
@@ -290,6 +414,15 @@ def test_command_runs_two_experiments_end_to_end(tmp_path, monkeypatch):
     result = _invoke("theory-trace", "--quick", "--jobs", "1", "-o", str(tmp_path), "--resume")
     assert result.exit_code == 0
     assert (tmp_path / "theory-trace.csv").read_bytes() == before
+
+
+def test_command_runs_some_methods_again(tmp_path):
+    result = _invoke("--methods", "pmsdr", "-o", str(tmp_path))
+    assert result.exit_code == 2
+    assert "--methods needs the names of the experiments" in result.stderr
+    result = _invoke("time", "--methods", "pmsdr", "-o", str(tmp_path))
+    assert result.exit_code == 2
+    assert "time has no methods 'pmsdr'; all of its methods run together." in result.stderr
 
 
 def test_command_says_what_is_missing(tmp_path):

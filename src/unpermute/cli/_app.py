@@ -130,6 +130,14 @@ def paper(
             "--resume", metavar="", help="Continue an interrupted run; finished settings are kept."
         ),
     ] = False,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WORD",
+            help="Run only these methods and keep the results of the others, for instance pmsdr or"
+            " nothing-given; repeat it for several (default: all).",
+        ),
+    ] = None,
     jobs: Annotated[
         int,
         typer.Option(
@@ -149,7 +157,15 @@ def paper(
     with one_sentence():
         from unpermute.cli import _paper
 
-        _paper.run(names or [], quick=quick, data=data, output=output, resume=resume, jobs=jobs)
+        _paper.run(
+            names or [],
+            quick=quick,
+            data=data,
+            output=output,
+            resume=resume,
+            methods=methods or [],
+            jobs=jobs,
+        )
 
 
 @app.command()

@@ -19,9 +19,18 @@ __all__ = ["run"]
 
 
 def run(
-    names: list[str], *, quick: bool, data: str | None, output: str, resume: bool, jobs: int
+    names: list[str],
+    *,
+    quick: bool,
+    data: str | None,
+    output: str,
+    resume: bool,
+    methods: list[str],
+    jobs: int,
 ) -> None:
     """Run the named experiments, all if none is named; what fails is reported and skipped."""
+    if methods and not names:
+        raise ValueError("--methods needs the names of the experiments whose methods run again.")
     experiments = [load(name) for name in names or NAMES]
     folder = Path(output)
     write_conditions(folder, quick=quick)
@@ -31,7 +40,13 @@ def run(
         try:
             with draw_progress(time_left=True):
                 failures = run_experiment(
-                    experiment, folder, quick=quick, resume=resume, data_home=data, n_jobs=jobs
+                    experiment,
+                    folder,
+                    quick=quick,
+                    resume=resume,
+                    methods=methods,
+                    data_home=data,
+                    n_jobs=jobs,
                 )
         except FileNotFoundError as missing:
             n_failed += 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unpermute.experiments._methods import DEFAULT, PAPER, SUBSPACE
+from unpermute.experiments._methods import ALONE, DEFAULT, NOTHING_GIVEN, PAPER, SUBSPACE
 from unpermute.experiments._tables import PUBLISHED
 
 if TYPE_CHECKING:
@@ -21,12 +21,13 @@ __all__ = ["COLORS", "box_pairs", "empty", "heat_maps", "line_panels", "new_figu
 COLORS = {
     DEFAULT: "#0b62a4",
     SUBSPACE: "#58a5dc",
+    NOTHING_GIVEN: "#d1345b",
     PAPER: "#c04a00",
     PUBLISHED: "#222222",
-    "leave alone": "#8a949f",
+    ALONE: "#8a949f",
 }
 _OTHERS = ["#3d8f4f", "#8a5ba8", "#b58900", "#5f6d7c", "#d06ba0", "#2a9d9d", "#7a5230", "#9aa500"]
-_DASHED = {PUBLISHED: "--", "leave alone": ":"}
+_DASHED = {PUBLISHED: "--", ALONE: ":"}
 
 
 def new_figure(width: float, height: float) -> "Figure":

@@ -1,4 +1,4 @@
-"""What is compared: our defaults, the paper's method with its own settings, and how both score."""
+"""What is compared: our defaults, given what the paper gives or nothing; the paper's method."""
 
 import time
 import warnings
@@ -19,12 +19,15 @@ from unpermute.pmsdr import PMSDR
 from unpermute.recover import recover_everywhere, recover_vectors, starts_for
 
 __all__ = [
+    "ALONE",
     "DEFAULT",
+    "NOTHING_GIVEN",
     "PAPER",
     "SUBSPACE",
     "Draw",
     "default_method",
     "paper_method",
+    "score_nothing_given",
     "score_pipeline",
     "score_true_bases",
     "timed",
@@ -33,7 +36,10 @@ __all__ = [
 DEFAULT = "our default"
 # The default moves values; the paper's method replaces vectors by their fit, as this output does.
 SUBSPACE = "our default, output='subspace'"
+# The default without the number of subspaces, the rank and the number of permuted vectors.
+NOTHING_GIVEN = "nothing given"
 PAPER = "the paper's method here"
+ALONE = "leave alone"
 # Random starts of a vector in a true basis, and the confidence from which it is moved.
 _MAX_STARTS, _SURE = 2000, 0.95
 
@@ -131,6 +137,42 @@ def score_pipeline(name, model, draw, *, rank=None):
     return scores
 
 
+def score_nothing_given(draw, seed, *, rank=None):
+    """Fit the defaults, given nothing, to a draw; measure them, and the matrix left alone.
+
+    The number of components may differ from that of the true subspaces: a component stands for the
+    subspace of most of the vectors in it that were taken for clean.
+
+    Parameters
+    ----------
+    draw : Draw
+        Data with a known answer.
+    seed : int
+        Seed of the method.
+    rank : int, optional
+        If given, also report the refined error of the paper's synthetic experiments.
+
+    Returns
+    -------
+    list of Measurement
+        The measures of :func:`score_pipeline` and the number of components; of the matrix left
+        alone its errors.
+    """
+    model = PMSDR(random_state=seed)
+    fixed, seconds = timed(model.fit_transform, draw.X)
+    detected, mask = model.outlier_mask_, draw.outlier_mask
+    wrong = _majority_classes(draw.labels, model.labels_, detected) != draw.labels
+    found = {
+        "UOratio": undetected_outlier_ratio(mask, detected),
+        "SCerr": _share(wrong[~detected]),
+        "CE_recon": _share(wrong[mask & detected]),
+        **dict(_errors(fixed, draw, rank)),
+        "components": model.n_subspaces_,
+    }
+    scores = [Measurement(NOTHING_GIVEN, metric, value, seconds) for metric, value in found.items()]
+    return scores + [Measurement(ALONE, m, v, 0.0) for m, v in _errors(draw.X, draw, rank)]
+
+
 def score_true_bases(name, draw, *, retain_ratio=0.5, max_steps=50, seed=0, exact=False):
     """Classify and recover the permuted vectors of a draw in its true bases: CE_gt and RE_gt.
 
@@ -190,6 +232,19 @@ def _repair_and_compare(draw, seed):
     estimates = model.fit_transform(draw.X)
     labels = residual_norms(estimates, draw.bases, _zeros(draw)).argmin(axis=1)
     return labels, np.take_along_axis(draw.X, model.permutations_.astype(int), axis=1)
+
+
+def _majority_classes(labels, components, detected):
+    """Return the class of every vector's component, -1 if no vector in it was taken for clean."""
+    classes = np.full(len(labels), -1)
+    for k in np.unique(components[~detected]):
+        names, counts = np.unique(labels[~detected & (components == k)], return_counts=True)
+        classes[components == k] = names[counts.argmax()]
+    return classes
+
+
+def _share(wrong):
+    return float(wrong.mean()) if wrong.size else 0.0
 
 
 def _zeros(draw):

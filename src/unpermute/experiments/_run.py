@@ -5,7 +5,7 @@ import json
 import os
 import platform
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +41,7 @@ def run_experiment(
     *,
     quick: bool = False,
     resume: bool = False,
+    methods: Sequence[str] = (),
     data_home: str | None = None,
     n_jobs: int = -1,
 ) -> list[Failure]:
@@ -56,6 +57,9 @@ def run_experiment(
         Whether to run the small version.
     resume : bool, default=False
         Whether to keep what is there, of this version, and run what is missing.
+    methods : sequence of str, default=()
+        If given, run only the settings with one of these words as their ``methods``, and keep what
+        is there of the others.
     data_home : str, optional
         Folder with data; None: the environment variable ``UNPERMUTE_DATA`` names it.
     n_jobs : int, default=-1
@@ -66,21 +70,19 @@ def run_experiment(
     list of Failure
         The draws that raised an error; the others are not affected.
     """
+    settings = _choose(experiment, quick, methods)
     if experiment.check_data is not None:
         experiment.check_data(data_home)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{experiment.name}.csv"
-    kept = [r for r in read_records(path) if r.version == __version__] if resume else []
+    kept = [r for r in read_records(path) if _is_kept(r, methods, resume)]
     write_records(path, kept)
     done = {(record.setting, record.seed) for record in kept}
-    draws = [
-        (setting, seed)
-        for setting in experiment.settings(quick)
-        for seed in range(experiment.n_seeds(quick))
-    ]
+    seeds = range(experiment.n_seeds(quick))
+    draws = [(setting, seed) for setting in settings for seed in seeds]
     left = [draw for draw in draws if (format_setting(draw[0]), draw[1]) not in done]
     failures, n_done = [], len(draws) - len(left)
-    arrays = read_arrays(folder, experiment.name) if resume else {}
+    arrays = read_arrays(folder, experiment.name) if resume or methods else {}
     report(experiment.name, n_done, len(draws))
     for finished in _run_all(experiment, left, data_home, n_jobs):
         if finished.outcome is None:
@@ -126,6 +128,23 @@ def write_conditions(folder: Path, *, quick: bool) -> None:
         "cores": os.cpu_count(),
     }
     (folder / "conditions.json").write_text(json.dumps(conditions, indent=1) + "\n", "utf-8")
+
+
+def _choose(experiment: Experiment, quick: bool, methods: Sequence[str]) -> list[dict[str, Any]]:
+    settings = experiment.settings(quick)
+    words = list(dict.fromkeys(s["methods"] for s in settings if "methods" in s))
+    unknown = [word for word in methods if word not in words]
+    if unknown:
+        there = f"there are {', '.join(words)}" if words else "all of its methods run together"
+        raise ValueError(f"{experiment.name} has no methods {unknown[0]!r}; {there}.")
+    return [s for s in settings if not methods or s["methods"] in methods]
+
+
+def _is_kept(record: Record, methods: Sequence[str], resume: bool) -> bool:
+    """Say whether a figure that is there stays: of other methods always, even of old versions."""
+    if methods and record.parsed.get("methods") not in methods:
+        return True
+    return resume and record.version == __version__
 
 
 def _run_all(experiment, draws, data_home, n_jobs) -> Iterator[_Finished]:

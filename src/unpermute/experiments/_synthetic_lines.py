@@ -3,10 +3,12 @@
 from unpermute.experiments._figures import line_panels
 from unpermute.experiments._methods import (
     DEFAULT,
+    NOTHING_GIVEN,
     PAPER,
     SUBSPACE,
     default_method,
     paper_method,
+    score_nothing_given,
     score_pipeline,
 )
 from unpermute.experiments._records import collect
@@ -17,12 +19,15 @@ __all__ = ["draw_lines", "lay_out", "run_ranks"]
 
 # The paper does not state the shuffled ratio of these tables; its figures are consistent with it.
 RATIO = 0.5
-_METHODS = (DEFAULT, SUBSPACE, PAPER)
+_METHODS = (DEFAULT, SUBSPACE, NOTHING_GIVEN, PAPER)
 
 
-def run_ranks(n_subspaces, true_rank, used_rank, seed):
-    """Run both methods with a rank that may not be the true one."""
+def run_ranks(setting, true_rank, seed):
+    """Run some methods with a rank that may not be the true one."""
+    n_subspaces, used_rank = setting["n_subspaces"], setting["rank"]
     draw = draw_synthetic(n_subspaces, true_rank, RATIO, seed)
+    if setting["methods"] == "nothing-given":
+        return score_nothing_given(draw, seed, rank=used_rank)
     given = n_subspaces, used_rank, int(draw.outlier_mask.sum()), seed
     return [
         *score_pipeline(DEFAULT, default_method(*given), draw, rank=used_rank),
@@ -35,7 +40,7 @@ def lay_out(records, published, rank_name):
     rows = []
     for metric in ("RE_recon", "RE_refined", "CE_recon", "UOratio"):
         found = {m: collect(records, m, metric, _cell) for m in _METHODS}
-        for cell in sorted(found[PAPER]):
+        for cell in sorted({cell for cells in found.values() for cell in cells}):
             figures = {m: cells.get(cell) for m, cells in found.items()}
             figures[PUBLISHED] = published.get(cell) if metric.startswith("RE") else None
             rows.append(((metric, *cell), figures))

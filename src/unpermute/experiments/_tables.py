@@ -1,12 +1,14 @@
 """Figures side by side: our default, the paper's method as implemented here, the published one."""
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 
-from unpermute.experiments._experiment import Table
+from unpermute.experiments._experiment import Record, Table
+from unpermute.experiments._methods import ALONE, DEFAULT, NOTHING_GIVEN, PAPER, SUBSPACE
+from unpermute.experiments._records import pick
 
-__all__ = ["PUBLISHED", "beside", "read_reference"]
+__all__ = ["PUBLISHED", "beside", "count_harmed", "ours_first", "read_reference"]
 
 PUBLISHED = "published"
 
@@ -51,6 +53,50 @@ def beside(
         cells = ["–" if value is None else f"{value:.{digits}f}" for value in values]
         laid_out.append([*(str(label) for label in labels), *cells])
     return Table([*label_names, *columns], laid_out, len(label_names), caption)
+
+
+def count_harmed(
+    records: Sequence[Record],
+    methods: Sequence[str],
+    metric: str,
+    draw_of: Callable[[dict], object],
+) -> Table:
+    """Count the draws in which a method made a matrix worse than it stands.
+
+    Parameters
+    ----------
+    records : sequence of Record
+        Figures of the methods and of the matrix left alone.
+    methods : sequence of str
+        The methods, in order.
+    metric : str
+        Error of the whole matrix.
+    draw_of : callable
+        ``draw_of(setting)`` returns what the draw depends on, apart from its seed.
+
+    Returns
+    -------
+    Table
+        One row per method.
+    """
+    alone = {(draw_of(r.parsed), r.seed): r.value for r in pick(records, ALONE, metric)}
+    column, rows = "worse than leaving alone", []
+    for method in methods:
+        pairs = [
+            (r.value, alone.get((draw_of(r.parsed), r.seed))) for r in pick(records, method, metric)
+        ]
+        known = [(value, other) for value, other in pairs if other is not None]
+        harmed = sum(value > other + 1e-12 for value, other in known)
+        rows.append(((method, len(known)), {column: harmed}))
+    caption = "Draws with a larger error of the whole matrix than the matrix as it stands"
+    return beside(("method", "draws"), rows, [column], digits=0, caption=caption)
+
+
+def ours_first(records: Iterable[Record]) -> list[str]:
+    """Return the methods that were run: ours, the paper's, then others as they appear."""
+    run = dict.fromkeys(record.method for record in records)
+    first = [name for name in (DEFAULT, SUBSPACE, NOTHING_GIVEN, PAPER) if name in run]
+    return list(dict.fromkeys([*first, *run]))
 
 
 def read_reference(name: str) -> list[dict[str, str]]:

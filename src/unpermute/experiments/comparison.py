@@ -13,15 +13,16 @@ from unpermute.experiments._experiment import Experiment, Measurement
 from unpermute.experiments._figures import heat_maps
 from unpermute.experiments._methods import (
     DEFAULT,
+    NOTHING_GIVEN,
     PAPER,
-    SUBSPACE,
     default_method,
     paper_method,
+    score_nothing_given,
     score_pipeline,
     timed,
 )
 from unpermute.experiments._records import collect
-from unpermute.experiments._tables import PUBLISHED, beside
+from unpermute.experiments._tables import PUBLISHED, beside, ours_first
 from unpermute.experiments.synthetic_grid import draw_synthetic, reference
 from unpermute.metrics import recovery_error
 
@@ -38,7 +39,7 @@ def settings(quick):
     ratios = (0.3,) if quick else (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
     return [
         {"rank": rank, "shuffled_ratio": ratio, "methods": methods}
-        for methods, rank, ratio in product(("others", "pmsdr"), ranks, ratios)
+        for methods, rank, ratio in product(("others", "pmsdr", "nothing-given"), ranks, ratios)
     ]
 
 
@@ -47,6 +48,9 @@ def run(setting, seed, data_home):
     rank = setting["rank"]
     draw = draw_synthetic(_N_SUBSPACES, rank, setting["shuffled_ratio"], seed)
     given = _N_SUBSPACES, rank, int(draw.outlier_mask.sum()), seed
+    if setting["methods"] == "nothing-given":
+        found = score_nothing_given(draw, seed)
+        return [m for m in found if (m.method, m.metric) == (NOTHING_GIVEN, "RE_recon")]
     if setting["methods"] == "pmsdr":
         found = [
             *score_pipeline(PAPER, paper_method(*given), draw, rank=rank),
@@ -67,14 +71,9 @@ def _cell(setting):
     return setting["rank"], setting["shuffled_ratio"]
 
 
-def _names(records):
-    first, run = (DEFAULT, SUBSPACE, PAPER), {record.method for record in records}
-    return [*(name for name in first if name in run), *sorted(run - set(first))]
-
-
 def tables(records):
     """Mean error of every method over the cells, and in each of the cells."""
-    found = {m: collect(records, m, "RE_recon", _cell) for m in _names(records)}
+    found = {m: collect(records, m, "RE_recon", _cell) for m in ours_first(records)}
     rows: list = [(("mean", ""), {m: float(np.mean(list(v.values()))) for m, v in found.items()})]
     cells = dict.fromkeys(cell for line in found.values() for cell in line)
     if len(cells) <= 36:
@@ -84,7 +83,7 @@ def tables(records):
 
 def figure(records, arrays):
     """Draw the map of every method."""
-    maps = {m: collect(records, m, "RE_recon", _cell) for m in _names(records)}
+    maps = {m: collect(records, m, "RE_recon", _cell) for m in ours_first(records)}
     figures = reference()
     cells = {_cell(record.parsed) for record in records}
     maps[f"{PUBLISHED} PMSDR (refined)"] = {
@@ -110,5 +109,5 @@ EXPERIMENT = Experiment(
     run=run,
     tables=tables,
     figure=figure,
-    quick="2 of 150 cells (PMSDR and the others apart): r = 3, 10; ratio 0.3.",
+    quick="2 of 150 cells (PMSDR, given nothing and the others apart): r = 3, 10; ratio 0.3.",
 )

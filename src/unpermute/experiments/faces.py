@@ -13,17 +13,20 @@ from unpermute.detect import SelfRepresentationDetector
 from unpermute.experiments._experiment import Experiment
 from unpermute.experiments._figures import line_panels
 from unpermute.experiments._methods import (
+    ALONE,
     DEFAULT,
+    NOTHING_GIVEN,
     PAPER,
     SUBSPACE,
     Draw,
     default_method,
     paper_method,
+    score_nothing_given,
     score_pipeline,
     score_true_bases,
 )
 from unpermute.experiments._records import collect
-from unpermute.experiments._tables import PUBLISHED, beside, read_reference
+from unpermute.experiments._tables import PUBLISHED, beside, count_harmed, read_reference
 
 __all__ = ["EXPERIMENT", "draw_faces", "load", "our_faces_method", "paper_faces_method", "window"]
 
@@ -34,8 +37,9 @@ SHUFFLED_RATIO = 0.4
 PROTOCOLS = {"text": 19, "run": 16}
 
 _COUNTS, _FIRST = (2, 3, 5, 8, 10, 12), (1, 6, 11, 16, 21, 26)
-_METRICS = ("UOratio", "SCerr", "CE_recon", "CE_gt", "RE_recon", "RE_gt")
-_METHODS = (DEFAULT, SUBSPACE, PAPER)
+_METRICS = ("UOratio", "SCerr", "CE_recon", "CE_gt", "RE_recon", "RE_gt", "RE_whole")
+_METHODS = (DEFAULT, SUBSPACE, NOTHING_GIVEN, PAPER)
+_PARTS = ("default", "nothing-given", "paper")
 # The authors' settings for these data.
 _THRESHOLD = 5e-4
 _STAGES = dict(retain_ratio=0.7, max_steps=20)
@@ -45,10 +49,10 @@ def settings(quick):
     """Return the subsets, and how images are damaged."""
     if quick:
         few = [(2, 1), (3, 11), (5, 1)]
-        return [_setting("run", *cell, m) for cell in few for m in ("default", "paper")]
+        return [_setting("run", *cell, m) for cell in few for m in _PARTS]
     cells = [("run", n, first) for n in _COUNTS for first in _FIRST]
     cells += [("text", n, first) for n in _COUNTS[:3] for first in _FIRST]
-    return [_setting(*cell, methods) for methods in ("default", "paper") for cell in cells]
+    return [_setting(*cell, methods) for methods in _PARTS for cell in cells]
 
 
 def _setting(protocol, n_subspaces, first_subject, methods):
@@ -65,6 +69,8 @@ def run(setting, seed, data_home):
     n_subspaces, first = setting["n_subspaces"], setting["first_subject"]
     people = range(first - 1, first - 1 + n_subspaces)
     draw = draw_faces(people, setting["protocol"], seed, data_home)
+    if setting["methods"] == "nothing-given":
+        return score_nothing_given(draw, seed)
     if setting["methods"] == "paper":
         paper = paper_faces_method(n_subspaces, seed)
         return [
@@ -167,7 +173,13 @@ def load(data_home):
 def tables(records):
     """Mean over the subsets of every size."""
     protocols = dict.fromkeys(record.parsed["protocol"] for record in records)
-    return [_table(records, protocol) for protocol in protocols]
+    harmed = count_harmed(
+        records,
+        _METHODS,
+        "RE_whole",
+        lambda s: (s["protocol"], s["n_subspaces"], s["first_subject"]),
+    )
+    return [*(_table(records, protocol) for protocol in protocols), harmed]
 
 
 def _table(records, protocol):
@@ -176,13 +188,14 @@ def _table(records, protocol):
     counts = sorted({n for n, _ in cells})
     rows = []
     for metric in _METRICS:
-        found = {m: collect(mine, m, metric, lambda s: s["n_subspaces"]) for m in _METHODS}
+        shown = (*_METHODS, ALONE)
+        found = {m: collect(mine, m, metric, lambda s: s["n_subspaces"]) for m in shown}
         for n in counts:
-            figures = {method: found[method].get(n) for method in _METHODS}
+            figures = {method: found[method].get(n) for method in shown}
             figures["published, same subsets"] = _published(metric, n, cells)
             figures[PUBLISHED] = _published(metric, n)
             rows.append(((metric, n), figures))
-    columns = (*_METHODS, "published, same subsets", PUBLISHED)
+    columns = (*_METHODS, ALONE, "published, same subsets", PUBLISHED)
     where = "inside one square" if protocol == "run" else "anywhere"
     caption = f"{PROTOCOLS[protocol]} images per person, 40% of the pixels {where}"
     return beside(("metric", "people"), rows, columns, caption=caption)
@@ -219,10 +232,11 @@ EXPERIMENT = Experiment(
         "64 images of each of L people, rank 8, images scaled to length 1. As the published run was"
         " made: of 16 images per person the pixels of one random square (39% of all) are shuffled;"
         " and as the paper's text has it, up to 5 people: 19 images, 40% of the pixels anywhere. L"
-        " is given. Our default estimates which images are damaged, and moves no pixel of those it"
-        " is not sure of; output='subspace' fits them all. The paper's method finds damaged images"
-        " by its threshold 5e-4, as the authors ran it (SSC with α = 25, from 8 people up 60, 200"
-        " iterations)."
+        " and the rank are given. Our default estimates which images are damaged, and moves no"
+        " pixel of those it is not sure of; output='subspace' fits them all. Given nothing, a"
+        " component stands for the person of most of its clean images. The paper's method finds"
+        " damaged images by its threshold 5e-4, as the authors ran it (SSC with α = 25, from 8"
+        " people up 60, 200 iterations)."
     ),
     settings=settings,
     n_seeds=lambda quick: 1,

@@ -11,6 +11,7 @@ from unpermute.experiments._experiment import Experiment, Measurement, Outcome
 from unpermute.experiments._figures import empty, new_figure
 from unpermute.experiments._methods import (
     DEFAULT,
+    NOTHING_GIVEN,
     PAPER,
     SUBSPACE,
     timed,
@@ -27,6 +28,7 @@ from unpermute.experiments.faces import (
     paper_faces_method,
     window,
 )
+from unpermute.pmsdr import PMSDR
 
 __all__ = ["EXPERIMENT"]
 
@@ -41,7 +43,7 @@ _METHODS = {
 }
 _ORDER = (
     *(_ORIGINAL, _DAMAGED, "RPCA", "RPCA-S", "SSC", "SSC-S", "RKPCA", "RKPCA-S"),
-    *("MRUC (two shared permutations)", PAPER, SUBSPACE, BLEND, DEFAULT),
+    *("MRUC (two shared permutations)", PAPER, SUBSPACE, BLEND, DEFAULT, NOTHING_GIVEN),
 )
 _SHOWN = 10
 
@@ -49,17 +51,21 @@ _SHOWN = 10
 def settings(quick):
     """Return the methods, so that each is saved when it is finished."""
     if quick:
-        return [{"n_people": 2, "method": name} for name in ("PMSDR", "RPCA")]
-    return [{"n_people": 10, "method": name} for name in ("PMSDR", *_METHODS, "MRUC")]
+        return [{"n_people": 2, "methods": name} for name in ("pmsdr", "nothing-given", "RPCA")]
+    families = ("pmsdr", "nothing-given", *_METHODS, "MRUC")
+    return [{"n_people": 10, "methods": name} for name in families]
 
 
 def run(setting, seed, data_home):
     """Recover all images by one family of methods; keep one image of every person."""
-    n_people, family = setting["n_people"], setting["method"]
+    n_people, family = setting["n_people"], setting["methods"]
     draw = draw_faces(range(n_people), "run", seed, data_home, always=_IMAGE)
     shown = _IMAGE + 64 * np.arange(n_people)
-    if family == "PMSDR":
+    if family == "pmsdr":
         results = list(_pmsdr(draw, n_people, seed))
+    elif family == "nothing-given":
+        fixed = timed(PMSDR(random_state=seed).fit_transform, draw.X)
+        results = [(_ORIGINAL, draw.X_clean, 0.0), (NOTHING_GIVEN, *fixed)]
     elif family == "MRUC":
         results = list(_mruc(draw, seed))
     else:

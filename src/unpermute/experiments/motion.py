@@ -13,17 +13,20 @@ from unpermute.detect import SelfRepresentationDetector
 from unpermute.experiments._experiment import Experiment
 from unpermute.experiments._figures import box_pairs
 from unpermute.experiments._methods import (
+    ALONE,
     DEFAULT,
+    NOTHING_GIVEN,
     PAPER,
     SUBSPACE,
     Draw,
     default_method,
     paper_method,
+    score_nothing_given,
     score_pipeline,
     score_true_bases,
 )
 from unpermute.experiments._records import pick
-from unpermute.experiments._tables import PUBLISHED, beside, read_reference
+from unpermute.experiments._tables import PUBLISHED, beside, count_harmed, read_reference
 
 __all__ = ["EXPERIMENT", "draw_sequence", "our_motion_method", "paper_motion_method", "sequences"]
 
@@ -33,7 +36,7 @@ OUTLIER_RATIO = SHUFFLED_RATIO = 0.4
 _THRESHOLD, _SSC = 1e-3, dict(alpha=500.0, keep=0.7, affine=True, max_iter=200)
 _STAGES = dict(retain_ratio=0.5, max_steps=40)
 
-_METHODS = (DEFAULT, SUBSPACE, PAPER)
+_METHODS = (DEFAULT, SUBSPACE, NOTHING_GIVEN, PAPER)
 _METRICS = ("UOratio", "SCerr", "CE_recon", "RE_recon", "CE_gt", "RE_gt")
 # Columns of the authors' own log, which has every sequence; the paper's table prints other REs.
 _LOG = {
@@ -66,14 +69,20 @@ def sequences():
 
 
 def settings(quick):
-    """One per sequence."""
+    """Return the sequences, and which methods run."""
     names = _QUICK if quick else sequences()
-    return [{"sequence": name, "n_motions": sequences()[name]} for name in names]
+    return [
+        {"sequence": name, "n_motions": sequences()[name], "methods": methods}
+        for methods in ("pmsdr", "nothing-given")
+        for name in names
+    ]
 
 
 def run(setting, seed, data_home):
-    """Run both methods on one sequence, with reconstructed and with true bases."""
+    """Run some methods on one sequence; those given the truth also with true bases."""
     draw = draw_sequence(setting["sequence"], seed, data_home)
+    if setting["methods"] == "nothing-given":
+        return score_nothing_given(draw, seed)
     n_motions, n_outliers = len(draw.bases), int(draw.outlier_mask.sum())
     ours = our_motion_method(n_motions, n_outliers, seed)
     return [
@@ -142,21 +151,19 @@ def load(data_home):
 
 def tables(records):
     """Mean and median over the sequences with two and with three motions."""
-    return [_table(records, count) for count in (2, 3) if _count(records, count)]
-
-
-def _count(records, n_motions):
-    return len({r.setting for r in records if r.parsed["n_motions"] == n_motions})
+    counts = sorted({record.parsed["n_motions"] for record in records})
+    harmed = count_harmed(records, _METHODS, "RE_whole", lambda s: s["sequence"])
+    return [*(_table(records, count) for count in counts), harmed]
 
 
 def _table(records, n_motions):
     mine = [record for record in records if record.parsed["n_motions"] == n_motions]
     names = {record.parsed["sequence"] for record in mine}
     rows = []
-    for metric in _METRICS:
+    for metric in (*_METRICS, "RE_whole"):
         for statistic, average in (("mean", np.mean), ("median", np.median)):
             figures = {}
-            for method in _METHODS:
+            for method in (*_METHODS, ALONE):
                 values = [record.value for record in pick(mine, method, metric)]
                 figures[method] = float(average(values)) if values else None
             logged = _logged(metric, names)
@@ -164,12 +171,14 @@ def _table(records, n_motions):
             printed = _PRINTED[n_motions].get(metric)
             figures[PUBLISHED] = printed and printed[statistic == "median"]
             rows.append(((metric, statistic), figures))
-    columns = (*_METHODS, "authors' log, same sequences", PUBLISHED)
+    columns = (*_METHODS, ALONE, "authors' log, same sequences", PUBLISHED)
     caption = f"{n_motions} motions, {len(names)} sequences"
     return beside(("metric", "over sequences"), rows, columns, caption=caption)
 
 
 def _logged(metric, names):
+    if metric not in _LOG:
+        return []
     rows = (row for row in read_reference("hopkins155") if row["sequence"] in names)
     return [float(row[_LOG[metric]]) for row in rows]
 
@@ -179,7 +188,8 @@ def figure(records, arrays):
     names = {record.parsed["sequence"] for record in records}
     groups = {}
     for metric in _METRICS:
-        values = {m: [r.value for r in pick(records, m, metric)] for m in (DEFAULT, PAPER)}
+        methods = (DEFAULT, NOTHING_GIVEN, PAPER)
+        values = {m: [r.value for r in pick(records, m, metric)] for m in methods}
         shown = {m: v for m, v in values.items() if v}
         groups[metric] = {**shown, PUBLISHED: _logged(metric, names)}
     return box_pairs(groups, y="error (boxes: quartiles; diamonds: means)")
@@ -192,8 +202,9 @@ EXPERIMENT = Experiment(
         "Paths of points, x and y of all frames as one vector; 40% of the entries of 40% of the"
         " points are shuffled; linear bases of rank 4; the number of motions is given. Our default"
         " is given affine=True with rank 3, whose linear hulls have rank 4, and the number of"
-        " shuffled points; the paper's method finds them by its threshold 1e-3, as the authors ran"
-        " it (SSC with α = 500, ρ = 0.7, affine, 200 iterations). RE is over all shuffled points."
+        " shuffled points; given nothing, a component stands for the motion of most of its clean"
+        " points. The paper's method finds the points by its threshold 1e-3, as the authors ran it"
+        " (SSC with α = 500, ρ = 0.7, affine, 200 iterations). RE is over all shuffled points."
         " The authors' log differs from the printed table in RE; their copy of the database"
         " lacks four sequences that are run here."
     ),

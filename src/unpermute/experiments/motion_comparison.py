@@ -19,13 +19,15 @@ from unpermute.experiments._experiment import Experiment, Measurement
 from unpermute.experiments._figures import box_pairs
 from unpermute.experiments._methods import (
     DEFAULT,
+    NOTHING_GIVEN,
     PAPER,
     SUBSPACE,
+    score_nothing_given,
     score_pipeline,
     timed,
 )
 from unpermute.experiments._records import pick
-from unpermute.experiments._tables import beside
+from unpermute.experiments._tables import beside, ours_first
 from unpermute.metrics import recovery_error
 
 __all__ = ["EXPERIMENT"]
@@ -48,26 +50,40 @@ _QUICK = ("arm", "three-cars")
 
 
 def settings(quick):
-    """One per sequence."""
+    """Return the sequences, and which methods run."""
     names = _QUICK if quick else motion.sequences()
-    return [{"sequence": name, "n_motions": motion.sequences()[name]} for name in names]
+    return [
+        {"sequence": name, "n_motions": motion.sequences()[name], "methods": methods}
+        for methods in ("pmsdr", "nothing-given", "others")
+        for name in names
+    ]
 
 
 def run(setting, seed, data_home):
-    """Run all methods on one sequence; labels of "-S" come from the paper's method, or are true."""
+    """Run some methods on one sequence."""
     draw = motion.draw_sequence(setting["sequence"], seed, data_home)
+    if setting["methods"] == "others":
+        return _others(draw, seed)
+    found = _ours(draw, seed) if setting["methods"] == "pmsdr" else score_nothing_given(draw, seed)
+    return [m for m in found if m.metric in ("RE_whole", "RE_recon")]
+
+
+def _ours(draw, seed):
     n_motions, n_outliers = len(draw.bases), int(draw.outlier_mask.sum())
     paper = motion.paper_motion_method(n_motions, seed)
     ours = motion.our_motion_method(n_motions, n_outliers, seed)
-    found = [*score_pipeline(PAPER, paper, draw), *score_pipeline(DEFAULT, ours, draw)]
-    found = [m for m in found if m.metric in ("RE_whole", "RE_recon")]
-    for name, X, seconds in chain(_convex(draw, paper.labels_), _kernel(draw, paper.labels_)):
-        error = recovery_error(draw.X_clean, X)
-        found.append(Measurement(name, "RE_whole", error, seconds))
-    for name, X, seconds in _mruc(draw, paper.labels_, seed):
-        error = recovery_error(draw.X_clean, X)
-        found.append(Measurement(name, "RE_whole", error, seconds))
-    return found
+    return [*score_pipeline(PAPER, paper, draw), *score_pipeline(DEFAULT, ours, draw)]
+
+
+def _others(draw, seed):
+    """Labels of the "-S" variants come from the paper's method, or are the true ones."""
+    paper = motion.paper_motion_method(len(draw.bases), seed)
+    labels = timed(paper.fit, draw.X)[0].labels_
+    results = chain(_convex(draw, labels), _kernel(draw, labels), _mruc(draw, labels, seed))
+    return [
+        Measurement(name, "RE_whole", recovery_error(draw.X_clean, X), seconds)
+        for name, X, seconds in results
+    ]
 
 
 def _convex(draw, labels):
@@ -108,7 +124,7 @@ def tables(records):
 def _table(records, n_motions):
     mine = [record for record in records if record.parsed["n_motions"] == n_motions]
     rows = []
-    for method in dict.fromkeys(record.method for record in mine):
+    for method in ours_first(mine):
         values = [record.value for record in pick(mine, method, "RE_whole")]
         outliers = [record.value for record in pick(mine, method, "RE_recon")]
         printed = _PRINTED.get(method, ((None, None),) * 2)[n_motions - 2]
@@ -120,14 +136,14 @@ def _table(records, n_motions):
             "mean over shuffled points only": float(np.mean(outliers)) if outliers else None,
         }
         rows.append(((method,), figures))
-    n_sequences = len({record.setting for record in mine})
+    n_sequences = len({record.parsed["sequence"] for record in mine})
     caption = f"{n_motions} motions, {n_sequences} sequences: error of the whole matrix"
     return beside(("method",), rows, list(rows[0][1]), caption=caption)
 
 
 def figure(records, arrays):
     """Draw the spread over the sequences."""
-    names = [DEFAULT, SUBSPACE, PAPER, *_PRINTED]
+    names = [DEFAULT, SUBSPACE, NOTHING_GIVEN, PAPER, *_PRINTED]
     values = {m: [r.value for r in pick(records, m, "RE_whole")] for m in names}
     picture = box_pairs({"": {m: v for m, v in values.items() if v}}, y="error of the whole matrix")
     picture.set_size_inches(8.0, 5.0)

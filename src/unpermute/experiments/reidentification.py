@@ -14,20 +14,28 @@ from unpermute.experiments._competitors import best_with_truth
 from unpermute.experiments._experiment import Experiment, Measurement
 from unpermute.experiments._figures import line_panels
 from unpermute.experiments._methods import (
+    ALONE,
     DEFAULT,
+    NOTHING_GIVEN,
     PAPER,
     SUBSPACE,
     default_method,
     paper_method,
     timed,
 )
-from unpermute.experiments._records import collect, pick
-from unpermute.experiments._tables import PUBLISHED, beside, read_reference
+from unpermute.experiments._records import collect
+from unpermute.experiments._tables import (
+    PUBLISHED,
+    beside,
+    count_harmed,
+    ours_first,
+    read_reference,
+)
 from unpermute.numerics.subspaces import SmallClusterError
+from unpermute.pmsdr import PMSDR
 
 __all__ = ["EXPERIMENT"]
 
-ALONE = "leave alone"
 BLEND = "our default, output='blend'"
 _OUTPUTS = {DEFAULT: "values", BLEND: "blend", SUBSPACE: "subspace"}
 _LAMBDAS = np.arange(0.1, 0.951, 0.05)
@@ -53,7 +61,7 @@ class _Problem(NamedTuple):
 def settings(quick):
     """Return table, shuffled ratio, number of subspaces, and which methods run."""
     ratios = (0.2, 0.6, 0.9) if quick else tuple(k / 10 for k in range(1, 11))
-    parts = [(1, "pmsdr"), (1, "others")]
+    parts = [(1, "pmsdr"), (1, "nothing-given"), (1, "others")]
     if not quick:
         parts += [(2, "pmsdr"), (3, "pmsdr"), (1, "mruc")]  # the last takes minutes
     return [
@@ -72,6 +80,8 @@ def run(setting, seed, data_home):
 
     if setting["methods"] == "pmsdr":
         results = _pmsdr(problem, Y, setting["n_subspaces"], seed)
+    elif setting["methods"] == "nothing-given":
+        results = [(NOTHING_GIVEN, *timed(PMSDR(random_state=seed).fit_transform, Y))]
     elif setting["methods"] == "others":
         results = _others(problem, Y, error, seed)
     else:
@@ -154,33 +164,30 @@ def tables(records):
     found = []
     keys = dict.fromkeys((r.parsed["table"], r.parsed["n_subspaces"]) for r in records)
     for table, n in keys:
-        mine = [r for r in records if (r.parsed["table"], r.parsed["n_subspaces"]) == (table, n)]
-        methods = list(dict.fromkeys(r.method for r in mine))
-        lines = {m: collect(mine, m, "error", lambda s: s["shuffled_ratio"]) for m in methods}
+        mine = [r for r in records if _belongs(r, table, n)]
+        lines = {
+            m: collect(mine, m, "error", lambda s: s["shuffled_ratio"]) for m in ours_first(mine)
+        }
         lines[f"{PUBLISHED} PMSDR"] = _published(table).get(n, {})
         if n == 1:
             lines[f"{PUBLISHED} UPCA"] = _published(table).get("UPCA", {})
         rows = [
             ((ratio,), {m: line.get(ratio) for m, line in lines.items()})
-            for ratio in sorted(lines[DEFAULT])
+            for ratio in sorted({ratio for line in lines.values() for ratio in line})
         ]
         caption = f"{table}, {n} subspace{'s' if n > 1 else ''}: mean error of the whole table"
         columns = [m for m, line in lines.items() if line]
         found.append(beside(("shuffled ratio",), rows, columns, caption=caption))
-    return [*found, _harmed(records)]
+    ours = (DEFAULT, BLEND, SUBSPACE, NOTHING_GIVEN, PAPER)
+    harmed = count_harmed(records, ours, "error", lambda s: (s["table"], s["shuffled_ratio"]))
+    return [*found, harmed]
 
 
-def _harmed(records):
-    """Count the draws in which moving values did harm."""
-    alone = {(r.setting, r.seed): r.value for r in pick(records, ALONE, "error")}
-    counts = []
-    for method in (DEFAULT, BLEND, SUBSPACE, PAPER):
-        mine = pick(records, method, "error")
-        harmed = sum(r.value > alone[r.setting, r.seed] + 1e-12 for r in mine)
-        counts.append(((method, len(mine)), {"worse than leaving alone": harmed}))
-    caption = "Draws with a larger error than the table as it stands"
-    columns = ["worse than leaving alone"]
-    return beside(("method", "draws"), counts, columns, digits=0, caption=caption)
+def _belongs(record, table, n_subspaces):
+    """Say whether a figure is of a table and number of subspaces, or was not given the latter."""
+    setting = record.parsed
+    same = setting["n_subspaces"] == n_subspaces or record.method == NOTHING_GIVEN
+    return same and setting["table"] == table
 
 
 def figure(records, arrays):
@@ -188,8 +195,9 @@ def figure(records, arrays):
     panels = {}
     for table in dict.fromkeys(r.parsed["table"] for r in records):
         mine = [r for r in records if r.parsed["table"] == table and r.parsed["n_subspaces"] == 1]
-        methods = dict.fromkeys(r.method for r in mine)
-        lines = {m: collect(mine, m, "error", lambda s: s["shuffled_ratio"]) for m in methods}
+        lines = {
+            m: collect(mine, m, "error", lambda s: s["shuffled_ratio"]) for m in ours_first(mine)
+        }
         published = _published(table).get(1)
         panels[table] = {**lines, **({PUBLISHED: published} if published else {})}
     return line_panels(panels, x="shuffled ratio", y="relative error of the table")
@@ -203,7 +211,8 @@ EXPERIMENT = Experiment(
         " every second column shuffled, rank 4). Vectors are the columns, centred and scaled to"
         " length 1; the number of subspaces, the rank and the number of shuffled columns are given;"
         " where a cluster has fewer columns than that rank, the largest rank that works is taken;"
-        " detected columns are recovered. The error is that of the whole table in its own units."
+        " detected columns are recovered. Given nothing, our default runs once for all numbers of"
+        " subspaces. The error is that of the whole table in its own units."
         " Published figures are read off the scores figure; the published tumours figure cannot be"
         " of that table, so the paper's method as implemented here is the reference there. RPCA,"
         " RKPCA and SSC take the parameter that is best with the truth; MRUC is told which columns"
