@@ -19,6 +19,7 @@ from unpermute.pmsdr._exchange import exchange, log_arrangements
 from unpermute.pmsdr._explain import in_place, leave_one_out, posterior, value_density
 from unpermute.pmsdr._judge import FULL, Membership, Mixture, judge
 from unpermute.pmsdr._model import fit_component
+from unpermute.pmsdr._natural import Naturalness, natural_shares
 from unpermute.pmsdr._trials import (
     SHARES,
     Pattern,
@@ -219,6 +220,55 @@ def test_a_vector_is_no_witness_in_its_own_case(rng):
     assert Ranks.of(tried, np.vstack([own, own[:1], own[:1]])).log_odds(own[:1]) > alone + 0.5
     # Of a vector that is unlike any trial they tell nothing.
     assert Ranks.of(tried, own).log_odds(own[:1] - 99.0) >= 0.0
+
+
+def outlines(seed, n=160, n_features=100):
+    """Smooth vectors, some odd by nature (0 to 3), some shuffled (0, 1 and 4 to 39)."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(n_features)
+    smooth = np.exp(-0.5 * ((t[:, None] - t) / 3.0) ** 2) + 1e-6 * np.eye(n_features)
+    basis = np.cos(np.pi * np.arange(6)[:, None] * (t + 0.5) / n_features)
+    deviations = 0.1 * rng.normal(size=(n, n_features)) @ np.linalg.cholesky(smooth).T
+    deviations[:4] *= 6.0
+    X = rng.normal(size=(n, 6)) * [4, 3, 2, 1.5, 1, 1] @ basis + deviations
+    Y = X.copy()
+    for j in (0, 1, *range(4, 40)):
+        places = rng.choice(n_features, 40, replace=False)
+        Y[j, places] = Y[j, rng.permutation(places)]
+    return X, Y
+
+
+def test_odd_vectors_are_told_from_shuffled_ones():
+    """Most odd vectors that were shuffled are repaired, and none that was not is changed."""
+    found = []
+    for seed in range(3):
+        status = PMSDR(random_state=0).fit(outlines(seed)[1]).status_
+        assert np.all(status[2:4] == "clean")
+        assert np.all(status[40:] == "clean")
+        found += list(status[:2] == "recovered")
+    assert np.mean(found) > 0.5
+
+
+def test_deviations_of_clean_vectors_are_natural():
+    X, Y = outlines(0)
+    mixture, members = one_component(X[40:])
+    component = np.zeros(120, dtype=np.int64)
+    clean = natural_shares(X[40:], mixture, members, component)
+    shuffled = natural_shares(Y[4:40], mixture, Membership.none(36), component[:36])
+    assert np.median(clean) > 2.0 * np.median(shuffled)
+
+
+def test_naturalness_tells_as_much_as_it_differs(rng):
+    clean, tried = expit(rng.normal(2.0, 0.5, 200)), expit(rng.normal(-1.0, 0.5, 200))
+    told = Naturalness.of(clean, tried, clean)
+    natural, shuffled, never = np.array([0.9]), np.array([0.25]), np.array([0.1])
+    assert told.log_odds(natural, natural) > 2.0
+    assert told.log_odds(shuffled, natural) < -2.0
+    # What does not become natural by its repair is odd, not shuffled.
+    assert told.log_odds(shuffled, never) == 0.0
+    alike = Naturalness.of(clean, rng.permutation(clean), clean)
+    assert np.all(np.abs(alike.log_odds(clean, clean)) < 0.5)
+    assert Naturalness.of(clean[:5], tried, clean) is None
 
 
 @pytest.mark.parametrize("failures", [0, 3, 150])
