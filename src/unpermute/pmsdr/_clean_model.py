@@ -341,7 +341,8 @@ def decide_by_trials(
     patterns = patterns_of(seen, Y[damaged], wide, count=trials)
     tried = run_trials(vectors, propose, own, patterns, count=trials, rng=rng)
     found = model.judged.part(damaged)
-    model.rule, known = learn_rule(found, Y[damaged], model.cut, model.judged.part(clean), tried)
+    judged = model.judged.part(clean)
+    model.rule, known = learn_rule(found, Y[damaged], model.cut, judged, vectors, tried)
     model.report = report_trials(model, tried, known, min_confidence)
     model.report.n_suspicious = len(damaged)
 

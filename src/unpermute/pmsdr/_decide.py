@@ -48,6 +48,8 @@ _ALIKE = 0.1
 # Share of moved entries above which a vector is like any other in any order, number of clean
 # vectors below which they are few, and the evidence in nats that both need.
 _MOSTLY, _FEW, _NEED = 0.7, 50, 20.0
+# Least scale, in nats, of the evidence for a repair that clean vectors have by chance.
+_CHANCE = 5.0
 # Inverse penalty: successes and failures may be separable, and odds must stay finite.
 _PENALTY = 1.0
 # Parts in which trials are left out of the regression that orders them, and quantile of the scores
@@ -255,6 +257,8 @@ class Rule:
         Clean rather than damaged, by the gain.
     natural : Naturalness or None
         The same, by what a vector deviates by.
+    chance : tuple of float
+        Logarithm of the number of clean vectors, and the largest evidence for a repair of one.
     proven : float
         Probability that a certified repair is right, by trials.
     closer : dict of str to Success
@@ -267,6 +271,7 @@ class Rule:
     ranks: Ranks
     gains: Gains
     natural: Naturalness | None
+    chance: tuple[float, float]
     proven: float
     closer: dict[str, Success]
     few: bool = False
@@ -285,6 +290,9 @@ class Rule:
         # Where most entries moved, or few vectors tell, odd vectors can be sorted as well.
         needed = np.where(self.few | (judged.share[rows] > _MOSTLY), np.log1p(_NEED), -np.inf)
         by_chance = known[:, 1] <= needed
+        # However odd: so much evidence for a repair no vector has that was not shuffled.
+        evidence = np.sign(known[:, 1]) * np.expm1(np.abs(known[:, 1]))
+        odd = np.minimum(odd, self.chance[0] - evidence / self.chance[1])
         odd = np.where(by_chance, np.maximum(odd, -np.log(2.0)), odd)
         undamaged = np.logaddexp(odd, clean)
         if self.natural is not None:
@@ -315,7 +323,7 @@ def known_of(judged, Y):
     )
 
 
-def learn_rule(judged, Y, cut, clean, trials):
+def learn_rule(judged, Y, cut, clean, vectors, trials):
     """Learn the rule.
 
     Parameters
@@ -328,6 +336,8 @@ def learn_rule(judged, Y, cut, clean, trials):
         Gain above which a vector looks damaged.
     clean : Judged
         Of clean vectors, judged by folds that they did not shape.
+    vectors : ndarray of shape (n_clean, n_features)
+        These.
     trials : Trials
 
     Returns
@@ -352,5 +362,8 @@ def learn_rule(judged, Y, cut, clean, trials):
     certified = trials.judged.certified
     right = np.sum(certified & (errors[1] < errors[0]))
     proven = (right + 0.5) / (certified.sum() + 1.0)
-    few = len(clean.gain) < _FEW
-    return Rule(cut, ranks, gains, natural, float(proven), closer, few), tried
+    gaining = np.flatnonzero(clean.gain > 0.0)
+    largest = np.max(clean.part(gaining).evidence(vectors[gaining]), initial=_CHANCE)
+    chance = float(np.log(max(len(vectors), 1))), float(largest)
+    few = len(vectors) < _FEW
+    return Rule(cut, ranks, gains, natural, chance, float(proven), closer, few), tried
