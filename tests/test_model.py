@@ -258,6 +258,17 @@ def test_deviations_of_clean_vectors_are_natural():
     assert np.median(clean) > 2.0 * np.median(shuffled)
 
 
+@pytest.mark.parametrize("noise", [1e-5, 1e-3, 0.1])
+def test_natural_shares_do_not_depend_on_the_size_of_the_noise(noise):
+    """White noise lies along all directions alike, however little it is."""
+    X = low_rank(0, n=400, n_features=60, noise=noise)
+    mixture, _ = one_component(X[:300])
+    shares = natural_shares(X[300:], mixture, Membership.none(100), np.zeros(100, dtype=np.int64))
+    n_further = mixture.components[0].further.shape[1]
+    expected = n_further / (60 - mixture.components[0].rank)
+    assert 0.7 * expected < np.median(shares) < 1.5 * expected
+
+
 def test_naturalness_tells_as_much_as_it_differs(rng):
     clean, tried = expit(rng.normal(2.0, 0.5, 200)), expit(rng.normal(-1.0, 0.5, 200))
     told = Naturalness.of(clean, tried, clean)
@@ -268,6 +279,11 @@ def test_naturalness_tells_as_much_as_it_differs(rng):
     assert told.log_odds(shuffled, never) == 0.0
     alike = Naturalness.of(clean, rng.permutation(clean), clean)
     assert np.all(np.abs(alike.log_odds(clean, clean)) < 0.5)
+    # Nothing counts as shuffled where clean vectors are hardly different.
+    near = Naturalness.of(
+        expit(rng.normal(0.0, 1.0, 200)), expit(rng.normal(-1.0, 0.3, 200)), clean
+    )
+    assert near.log_odds(shuffled, natural) == 0.0
     assert Naturalness.of(clean[:5], tried, clean) is None
 
 

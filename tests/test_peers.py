@@ -85,6 +85,18 @@ def test_few_vectors_are_judged_by_their_peers(columns, contamination):
     assert np.all(model.scores(X[9:]) > model.offset)
 
 
+def test_a_given_number_below_the_true_one_is_met():
+    """Most vectors that are left look damaged as well."""
+    rng = np.random.default_rng(1)
+    basis = rng.normal(size=(2, 400))
+    Y = rng.normal(size=(6, 2)) @ basis + 0.01 * rng.normal(size=(6, 400))
+    for j in range(4):
+        places = rng.choice(400, 200, replace=False)
+        Y[j, places] = Y[j, rng.permutation(places)]
+    model = PMSDR(contamination=1, random_state=0).fit(Y)
+    assert model.outlier_mask_.sum() == 1
+
+
 @pytest.mark.parametrize("output", ["values", "blend"])
 def test_a_real_table_gets_better_and_new_vectors_get_the_same_answer(output):
     table = load_benign_tumours().data

@@ -38,7 +38,7 @@ _STARTS = 12
 _TRIALS, _GLANCES = 300, 240
 # Few long vectors need fewer: what is tried on one twice comes out alike. Entries of all trials,
 # and number of trials, down to which they may become fewer; and no fewer than there are vectors.
-_ENTRIES_TRIED, _FEWEST_TRIALS = 600_000, 30
+_ENTRIES_TRIED, _FEWEST_TRIALS = 600_000, 40
 # Probability of damage from which a vector is flagged.
 _FLAGGED = 0.5
 # Scale of a t distribution with 4 degrees of freedom that is fitted to normal noise of variance 1.
@@ -212,8 +212,9 @@ class CleanModel(Judge):
     def look_at_deviations(self, judged, Y, rows, membership):
         """Enter how natural some vectors are, as they stand and repaired."""
         own = self.mixture, membership[rows], judged.component[rows]
-        judged.natural[rows] = natural_shares(Y[rows], *own)
-        judged.natural_after[rows] = natural_shares(judged.values[rows], *own)
+        for shares, vectors in ((judged.natural, Y), (judged.natural_after, judged.values)):
+            filled = np.where(np.isnan(vectors[rows]), judged.fitted[rows], vectors[rows])
+            shares[rows] = natural_shares(filled, *own)
 
     def glance(self, Y, membership, *, n_jobs=None):
         """Repairs by the EM from one start."""
@@ -314,7 +315,7 @@ def decide_by_trials(
     Y : ndarray of shape (n_vectors, n_features)
         In units of the model.
     damaged : ndarray of int
-        Vectors that look damaged; all others that do not gain by a repair are taken for clean.
+        Vectors that look damaged; all others that gain no more than the cut are taken for clean.
     members : Membership
         Of all vectors.
     seen : Judged
@@ -332,10 +333,12 @@ def decide_by_trials(
     def glance(Y, membership):
         return model.glance(Y, membership, n_jobs=n_jobs)
 
+    most = max(_ENTRIES_TRIED // Y.shape[1], len(Y), _FEWEST_TRIALS)
+    trials, glances = min(trials, most), min(glances, most)
+    others = np.setdiff1d(np.arange(len(Y)), damaged)
     # One that looked clean, but gains as damaged ones do now that more was tried, is neither.
-    fewest = max(_ENTRIES_TRIED // Y.shape[1], len(Y), _FEWEST_TRIALS)
-    trials, glances = min(trials, fewest), min(glances, fewest)
-    clean = np.setdiff1d(np.flatnonzero(model.judged.gain <= model.cut), damaged)
+    quiet = others[model.judged.gain[others] <= model.cut]
+    clean = quiet if len(quiet) else others
     vectors, own = Y[clean], members[clean]
     wide = run_trials(vectors, glance, own, scattered(ALL_SHARES), count=glances, rng=rng)
     patterns = patterns_of(seen, Y[damaged], wide, count=trials)

@@ -1,16 +1,18 @@
 r"""One decision: flagged if it looks damaged rather than odd, changed if trials show that it helps.
 
 A vector looks damaged if its repair gains more than a cut. It may be clean or odd all the same, and
-two things tell, both measured on this very matrix:
+three things tell, all measured on this very matrix:
 
 1. The **rank** among the trials, clean vectors shuffled as the damaged ones seem to be: damaged
    vectors stand anywhere, others among the weakest.
 2. The **gain**: clean vectors, judged by folds that they did not shape, have gains with a tail.
+3. What it **deviates** by (:mod:`unpermute.pmsdr._natural`): odd vectors deviate as clean ones do.
 
 How many vectors of either kind there are, and how the undamaged ones are spread, is averaged over
 what explains all vectors, so that it is never surer than this matrix allows.
 
-The odds of being undamaged add up. How likely the repair of a damaged vector is closer to the
+The odds of the first two add up; evidence for the repair that no arrangement of an odd vector has
+bounds those of the first. How likely the repair of a damaged vector is closer to the
 truth, the outcomes of trials that are like it tell. The confidence is the product of both.
 """
 
@@ -258,7 +260,8 @@ class Rule:
     natural : Naturalness or None
         The same, by what a vector deviates by.
     chance : tuple of float
-        Logarithm of the number of clean vectors, and the largest evidence for a repair of one.
+        Logarithm of the number of clean vectors, and the scale of evidence by chance: the largest
+        for a repair of one of them, or a few nats.
     proven : float
         Probability that a certified repair is right, by trials.
     closer : dict of str to Success

@@ -44,8 +44,8 @@ __all__ = ["PMSDR"]
 
 logger = logging.getLogger("unpermute")
 
-# Vectors that are judged at once: intermediate results then stay in the cache.
-_BLOCK = 16_384
+# Vectors that are judged at once: enough that calls cost little, and few enough for threads.
+_BLOCK = 8192
 # Vectors so many times larger than most are not judged.
 _FAR_AWAY = 1e4
 

@@ -115,7 +115,8 @@ class Judged:
     share : ndarray
         Share of the entries that moved.
     natural, natural_after : ndarray
-        Share of the deviations that is like those of clean vectors, as it stands and repaired.
+        Share of the deviations that is like those of clean vectors, as it stands and repaired;
+        one half if nobody looked.
     certified : ndarray of bool
         Whether the search has proven the order.
     fitted, staying, variance : ndarray of shape (n_vectors, n_features)

@@ -8,15 +8,14 @@ the principal directions W that follow those of the component, by folds without 
           \rVert^2}
 
 is large for vectors that are odd by nature, and small for shuffled ones. How much larger, the clean
-vectors and the trials of this very matrix tell; where noise has no such directions, nothing.
+vectors and the trials of this very matrix tell. Where noise has no such directions, both are much
+alike, and no vector counts as shuffled for that.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logit
-
-from unpermute.pmsdr._explain import centred
 
 __all__ = ["Naturalness", "natural_shares"]
 
@@ -34,7 +33,7 @@ def natural_shares(Y, mixture, membership, component):
     Parameters
     ----------
     Y : ndarray of shape (n_vectors, n_features)
-        NaN where missing.
+        Without missing entries.
     mixture : Mixture
     membership : Membership
         Says by which folds they are judged.
@@ -55,10 +54,12 @@ def natural_shares(Y, mixture, membership, component):
         folds = np.where(membership.labels[rows] == k, membership.folds[rows], -1)
         for f in np.unique(folds):
             some = rows[folds == f]
-            Z = centred(Y[some], own.means[f])[0]
-            along, further = (Z @ V[f].T for V in (own.directions, own.further))
-            outside = np.sum(Z**2, axis=1) - np.sum(along**2, axis=1)
-            shares[some] = np.sum(further**2, axis=1) / np.maximum(outside, 1e-30)
+            # In double precision: what is left over may be a millionth of the vector.
+            directions = np.linalg.qr(own.directions[f].T.astype(float))[0]
+            left = Y[some] - own.means[f]
+            left = left - (left @ directions) @ directions.T
+            further = np.sum((left @ own.further[f].T) ** 2, axis=1)
+            shares[some] = further / np.maximum(np.sum(left**2, axis=1), 1e-300)
     return np.clip(shares, _LEAST_SHARE, 1.0 - _LEAST_SHARE)
 
 
@@ -97,11 +98,13 @@ class Naturalness:
     def log_odds(self, natural, after):
         """Clean vectors per damaged one, as a logarithm.
 
-        A vector that is not natural even when it is repaired is not more likely damaged for that.
+        A vector that is not natural even when it is repaired is not more likely damaged for that;
+        and none is where clean vectors and trials are not clearly different.
         """
-        x = logit(natural)
-        odds = np.clip(_log_t(x, *self.clean) - _log_t(x, *self.damaged), -self.most, self.most)
-        return np.where(after >= self.least_after, odds, np.maximum(odds, 0.0))
+        x, (high, wide), (low, narrow) = logit(natural), self.clean, self.damaged
+        odds = np.clip(_log_t(x, high, wide) - _log_t(x, low, narrow), -self.most, self.most)
+        told = (after >= self.least_after) & (high - low > wide + narrow)
+        return np.where(told, odds, np.maximum(odds, 0.0))
 
 
 def _typical(shares):

@@ -217,7 +217,7 @@ def _alike(odd, usual):
 def _log_likelihoods(ratios, share):
     """Log-likelihood of every λ and pair.
 
-    As σ(-x) = 1 - σ(x), one of the two is enough; and exp(-x) may be infinite.
+    As σ(-x) = 1 - σ(x), one of the two is enough; and exp(x) may be infinite.
     """
     left_out = np.isnan(ratios)
     ratios, logs = np.where(left_out, 0.0, ratios), np.empty((len(_FACTORS), ratios.shape[1]))
