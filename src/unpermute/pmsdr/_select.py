@@ -139,7 +139,7 @@ class Selector:
             narrow = self.X[:, self.columns], self.filled[:, self.columns]
         clean = robust_start(*narrow, self.rng)
         one = np.zeros(len(clean), dtype=np.int64)
-        free = self._take_back(*narrow, self._settle(*narrow, clean, one, rounds=6), one)
+        free = self._settle(*narrow, clean, one, rounds=6)
         selection = free
         for given in self.given.starts():
             other = self._from_clusters(*narrow, given, free)
@@ -153,6 +153,8 @@ class Selector:
                 break  # nothing is left that another start could explain
         if selection is None:
             return None
+        if not selection.union:
+            selection = self._take_back(*narrow, selection, one)
         if selection.rank is None:
             for improve in (self._divided, self._merge):
                 selection = improve(*narrow, selection)
@@ -170,8 +172,6 @@ class Selector:
 
         A group of clean vectors that the start left out is unlike the others.
         """
-        if selection is None:
-            return None
         left = _is_unexplained(X, selection)
         if left.mean() < _DIFFER:
             return selection
