@@ -423,6 +423,9 @@ def test_command_runs_some_methods_again(tmp_path):
     result = _invoke("time", "--methods", "pmsdr", "-o", str(tmp_path))
     assert result.exit_code == 2
     assert "time has no methods 'pmsdr'; all of its methods run together." in result.stderr
+    result = _invoke("motion", "time", "--methods", "pmsdr", "-o", str(tmp_path))
+    assert result.exit_code == 2
+    assert not list(tmp_path.iterdir())
 
 
 def test_command_says_what_is_missing(tmp_path):

@@ -8,6 +8,7 @@ from rich.console import Console
 from unpermute.cli._progress_bars import draw_progress
 from unpermute.experiments import (
     NAMES,
+    choose_settings,
     draw_figure,
     load,
     run_experiment,
@@ -32,6 +33,8 @@ def run(
     if methods and not names:
         raise ValueError("--methods needs the names of the experiments whose methods run again.")
     experiments = [load(name) for name in names or NAMES]
+    for experiment in experiments:  # before anything is written
+        choose_settings(experiment, quick, methods)
     folder = Path(output)
     write_conditions(folder, quick=quick)
     console = Console(stderr=True, highlight=False, soft_wrap=True)

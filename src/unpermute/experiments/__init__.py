@@ -11,13 +11,22 @@ from unpermute.experiments._registry import NAMES, load
 
 if TYPE_CHECKING:
     from unpermute.experiments._page import draw_figure, write_page
-    from unpermute.experiments._run import run_experiment, write_conditions
+    from unpermute.experiments._run import choose_settings, run_experiment, write_conditions
 
-__all__ = ["NAMES", "draw_figure", "load", "run_experiment", "write_conditions", "write_page"]
+__all__ = [
+    "NAMES",
+    "choose_settings",
+    "draw_figure",
+    "load",
+    "run_experiment",
+    "write_conditions",
+    "write_page",
+]
 
 _LAZY = {
     "draw_figure": "_page",
     "write_page": "_page",
+    "choose_settings": "_run",
     "run_experiment": "_run",
     "write_conditions": "_run",
 }

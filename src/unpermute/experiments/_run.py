@@ -17,7 +17,14 @@ from unpermute._progress import on_progress, report
 from unpermute.experiments._experiment import Experiment, Outcome, Record, format_setting
 from unpermute.experiments._records import append_records, read_records, write_records
 
-__all__ = ["Failure", "read_arrays", "read_failures", "run_experiment", "write_conditions"]
+__all__ = [
+    "Failure",
+    "choose_settings",
+    "read_arrays",
+    "read_failures",
+    "run_experiment",
+    "write_conditions",
+]
 
 
 class Failure(NamedTuple):
@@ -70,7 +77,7 @@ def run_experiment(
     list of Failure
         The draws that raised an error; the others are not affected.
     """
-    settings = _choose(experiment, quick, methods)
+    settings = choose_settings(experiment, quick, methods)
     if experiment.check_data is not None:
         experiment.check_data(data_home)
     folder.mkdir(parents=True, exist_ok=True)
@@ -130,7 +137,10 @@ def write_conditions(folder: Path, *, quick: bool) -> None:
     (folder / "conditions.json").write_text(json.dumps(conditions, indent=1) + "\n", "utf-8")
 
 
-def _choose(experiment: Experiment, quick: bool, methods: Sequence[str]) -> list[dict[str, Any]]:
+def choose_settings(
+    experiment: Experiment, quick: bool, methods: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return the settings with one of these words as their ``methods``; all if none is given."""
     settings = experiment.settings(quick)
     words = list(dict.fromkeys(s["methods"] for s in settings if "methods" in s))
     unknown = [word for word in methods if word not in words]

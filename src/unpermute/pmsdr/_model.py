@@ -92,11 +92,10 @@ def fit_component(X, *, rank=None, seed=0):
     entry_noise = _entry_noise(Z, directions, ends, variances, np.float32(noise))
     mean = X.mean(axis=0)
     whole = principal_directions(X - mean, last).astype(np.float32)
-    views = (
-        np.concatenate([own, all_[None]])
-        for own, all_ in ((means, mean), (directions, whole[:rank]), (further, whole[rank:]))
-    )
-    component = Component(*views, folds, variances, noise, entry_noise)
+    component = Component(
+        np.vstack([means, mean]), np.concatenate([directions, whole[None, :rank]]),
+        np.concatenate([further, whole[None, rank:]]), folds, variances, noise, entry_noise,
+    )  # fmt: skip
     noise = max(float(held_out_standing(X, component).noise.mean()), 0.05 * noise)
     return replace(component, noise=noise)
 
