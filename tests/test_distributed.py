@@ -73,7 +73,8 @@ def _assert_same(folder, expected):
     found = _whole(folder)
     for name in ("X", "labels", "status", "permutations"):
         np.testing.assert_array_equal(found[name], expected[name])
-    np.testing.assert_allclose(found["confidence"], expected["confidence"], rtol=0, atol=1e-9)
+    # Products in float32 are rounded differently in blocks of another size.
+    np.testing.assert_allclose(found["confidence"], expected["confidence"], rtol=0, atol=1e-7)
 
 
 def _interrupt_at(n_vectors):
