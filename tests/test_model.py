@@ -211,6 +211,17 @@ def test_weakest_among_the_trials_are_not_damaged(rng):
     assert np.all(Ranks.of(tried, weak).log_odds(weak) > 0.0)
 
 
+def test_trials_may_be_a_little_stronger_than_damaged_vectors(rng):
+    """All damaged vectors being somewhat weaker does not mean that some are not damaged."""
+    weaker_is = np.array([1, 1, 1, 1, -1, 1])  # noise that is left counts the other way round
+
+    def draw(n):
+        return 0.9 * rng.normal(size=(n, 1)) + 0.45 * rng.normal(size=(n, 6))
+
+    tried, damaged = draw(300) * weaker_is, (draw(100) - 0.4) * weaker_is
+    assert np.mean(Ranks.of(tried, damaged).log_odds(damaged) < -3.0) > 0.9
+
+
 def test_a_vector_is_no_witness_in_its_own_case(rng):
     tried, own = rng.normal(size=(200, 6)), rng.normal(size=(40, 6))
     own[0] = tried.min(axis=0) - 0.1  # a little weaker than every trial

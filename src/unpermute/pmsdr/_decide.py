@@ -37,11 +37,14 @@ _NO_GAIN, _LEAST_WIDTH = float(np.log(2.0)), 0.05
 # gains of trials may be off, roughly.
 _SCALES, _DAMAGED = np.geomspace(0.1, 1.0, 25), (np.arange(60) + 0.5) / 60
 _SHIFTS, _ROUGHLY = np.linspace(-0.4, 0.4, 9), 0.2
-# Gains at which the odds are known; between these they are interpolated.
+# Gains at which the odds are known, and to which others are rounded.
 _PLACES = 200
 # Shapes of the beta distribution of the ranks of undamaged vectors, and shares of these among what
 # looks damaged, that are averaged over; and how many count as seen before, beside a damaged one.
 _NEARNESS, _FALSE = np.geomspace(0.05, 0.2, 8)[:, None], np.geomspace(1e-8, 0.99, 80)
+# Shapes of the ranks of damaged vectors, 1 if the trials are just like them, less if stronger; and
+# by how much they may be so, roughly.
+_WEAKER, _STRONGER = np.linspace(0.7, 1.0, 4)[:, None, None], 0.08
 _FALSE_BEFORE = 0.1
 # Interquartile ranges below the lower quartile from which a value is far out (Tukey).
 _FAR_OUT = 3.0
@@ -143,13 +146,16 @@ class Gains:
         lower, upper = np.quantile(tried, [0.25, 0.75])
         width = max((upper - lower) / 1.35 * len(tried) ** -0.2, _LEAST_WIDTH)  # Silverman
         every = np.concatenate([clean, damaged])
+        every = every[every > start]
+        places = np.linspace(start, max(every.max(initial=start), tried.max()), _PLACES)
+        counts = np.bincount(np.rint((every - start) / (places[1] - start)).astype(int))
         # Jeffreys' prior of the share; that of the scale is uniform on its logarithm.
         log_weights = -0.5 * np.log(_DAMAGED * (1.0 - _DAMAGED)) + np.zeros((len(_SCALES), 1))
         log_weights = log_weights - 0.5 * (_SHIFTS / _ROUGHLY)[:, None, None] ** 2
-        for log_gain in every[every > start]:
-            log_weights += np.log(np.add(*_densities(log_gain, start, tried, width)))
+        for i in np.flatnonzero(counts):
+            both = np.add(*_densities(places[i], start, tried, width))
+            log_weights += counts[i] * np.log(both)
         weights = np.exp(log_weights - log_weights.max())
-        places = np.linspace(start, max(every.max(), tried.max()), _PLACES)
         shares = np.empty(_PLACES)
         for i, log_gain in enumerate(places):
             ours, theirs = _densities(log_gain, start, tried, width)
@@ -180,8 +186,9 @@ class Ranks:
     unlike clean vectors after it, or has fewer entries that seem to have moved. Its rank among the
     trials, by the lowest of the five, is near 0, where that of a damaged vector is uniform.
 
-    How near to 0 the ranks of undamaged vectors are (a beta distribution) and how many there are is
-    not estimated, but averaged over, by how likely it makes the ranks of all that look damaged.
+    How near to 0 the ranks of undamaged vectors are (a beta distribution), how many there are, and
+    how much stronger trials are than damaged vectors (another one, near to uniform) is not
+    estimated, but averaged over, by how likely it makes the ranks of all that look damaged.
 
     Attributes
     ----------
@@ -204,16 +211,18 @@ class Ranks:
         n = len(tried)
         ranks = cls([np.sort(own) for own in _strengths(tried)], np.arange(n) / n, np.empty(0))
         ranks = cls(ranks.strengths, np.sort(ranks._lowest(tried)), np.empty(0))
-        places = (np.arange(n + 1.0) + 1.0)[:, None, None] / (n + 2.0)
-        undamaged, damaged = _NEARNESS * places ** (_NEARNESS - 1.0) * _FALSE, 1.0 - _FALSE
+        places = (np.arange(n + 1.0) + 1.0)[:, None, None, None] / (n + 2.0)
+        undamaged = _NEARNESS * places ** (_NEARNESS - 1.0) * _FALSE
+        damaged = _WEAKER * places ** (_WEAKER - 1.0) * (1.0 - _FALSE)
         found = np.bincount(ranks._rank(known), minlength=n + 1)
         log_both = np.log(undamaged + damaged)
-        log_weights = np.tensordot(found, log_both, axes=1) + np.log(damaged)
-        log_weights += _FALSE_BEFORE * np.log(_FALSE)
+        log_weights = np.tensordot(found, log_both, axes=1) + np.log(1.0 - _FALSE)
+        log_weights += _FALSE_BEFORE * np.log(_FALSE) - 0.5 * ((1.0 - _WEAKER) / _STRONGER) ** 2
         # A vector is no witness in its own case.
-        log_weights = log_weights - (found > 0)[:, None, None] * log_both
-        weights = np.exp(log_weights - log_weights.max(axis=(1, 2), keepdims=True))
-        share = np.sum(weights * damaged / np.exp(log_both), axis=(1, 2)) / weights.sum(axis=(1, 2))
+        log_weights = log_weights - (found > 0)[:, None, None, None] * log_both
+        every = (1, 2, 3)
+        weights = np.exp(log_weights - log_weights.max(axis=every, keepdims=True))
+        share = np.sum(weights * damaged / np.exp(log_both), axis=every) / weights.sum(axis=every)
         return cls(ranks.strengths, ranks.lowest, -logit(share))
 
     def log_odds(self, known):

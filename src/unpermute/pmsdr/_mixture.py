@@ -1,5 +1,7 @@
 """Fit several components, and let every clean vector choose its own by held-out likelihood."""
 
+from hashlib import blake2b
+
 import numpy as np
 
 from unpermute.pmsdr._explain import Component
@@ -7,13 +9,28 @@ from unpermute.pmsdr._judge import Membership, Mixture, stand
 from unpermute.pmsdr._model import fit_component
 from unpermute.pmsdr._stages import match_ranks
 
-__all__ = ["SMALLEST", "fit_mixture"]
+__all__ = ["SMALLEST", "Fits", "fit_mixture"]
 
 # Fewer vectors do not make a component.
 SMALLEST = 8
 
 
-def fit_mixture(X, labels, *, rounds, rank=None):
+class Fits:
+    """Components by the vectors that they were fitted to: none is fitted twice."""
+
+    def __init__(self):
+        self._known: dict[tuple, Component] = {}
+
+    def __call__(self, X, rank=None):
+        """Return the component of these vectors, in this order."""
+        # A digest: the vectors themselves would be kept as long as their component.
+        key = blake2b(np.ascontiguousarray(X), digest_size=16).digest(), X.shape, rank
+        if key not in self._known:
+            self._known[key] = fit_component(X, rank=rank)
+        return self._known[key]
+
+
+def fit_mixture(X, labels, *, rounds, rank=None, fits=None):
     """Fit components and reassign vectors by held-out likelihood, until nothing changes.
 
     Parameters
@@ -26,6 +43,8 @@ def fit_mixture(X, labels, *, rounds, rank=None):
         Rounds at most.
     rank : int or sequence of int, default=None
         Of the components: one for all, or a list that is matched to them; None: estimated.
+    fits : Fits, default=None
+        Components that are known already.
 
     Returns
     -------
@@ -33,7 +52,7 @@ def fit_mixture(X, labels, *, rounds, rank=None):
         None if no group has enough vectors.
     labels : ndarray of int of shape (n_clean,)
     """
-    fitted: dict[bytes, Component] = {}
+    fits = Fits() if fits is None else fits
     for step in range(rounds + 3):  # two more at most, to place vectors of groups that dissolved
         present = labels[labels >= 0]
         groups = [k for k in np.unique(present) if np.sum(present == k) >= min(SMALLEST, len(X))]
@@ -42,7 +61,7 @@ def fit_mixture(X, labels, *, rounds, rank=None):
         own = np.full(len(X), -1)
         for j, k in enumerate(groups):
             own[labels == k] = j
-        mixture = _fit(X, own, len(groups), rank, fitted)
+        mixture = _fit(X, own, len(groups), rank, fits)
         if len(groups) == 1 and (own == 0).all():
             break
         if step >= rounds and (own >= 0).all():
@@ -52,20 +71,14 @@ def fit_mixture(X, labels, *, rounds, rank=None):
             break
     if (own < 0).any():
         own = np.where(own < 0, labels, own)
-        mixture = _fit(X, own, len(groups), rank, fitted)
+        mixture = _fit(X, own, len(groups), rank, fits)
     return mixture, own
 
 
-def _fit(X, labels, count, rank, fitted):
-    """Fit every component, unless it is already `fitted` to the same members."""
+def _fit(X, labels, count, rank, fits):
+    """Fit every component."""
     ranks = match_ranks(X, labels, rank)
     ranks = ranks if np.ndim(ranks) else [ranks] * count
-    components = []
-    for k in range(count):
-        own = labels == k
-        key = own.tobytes() + bytes(str(ranks[k]), "ascii")
-        if key not in fitted:
-            fitted[key] = fit_component(X[own], rank=ranks[k])
-        components.append(fitted[key])
+    components = [fits(X[labels == k], ranks[k]) for k in range(count)]
     shares = np.array([np.mean(labels == k) for k in range(count)])
     return Mixture(components, np.log(shares / shares.sum()))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unpermute.pmsdr._judge import FAST, FULL, Judged, Membership, Mixture, judge, stand
-from unpermute.pmsdr._mixture import fit_mixture
+from unpermute.pmsdr._mixture import Fits, fit_mixture
 from unpermute.pmsdr._model import fit_component, held_out_standing, predicted
 from unpermute.pmsdr._number import HoldOuts, Partition
 from unpermute.pmsdr._start import COST, best_cut, cluster_start, robust_start
@@ -49,6 +49,8 @@ _FAR_OUT = 3.0
 # Share of the vectors about which two starts must differ to be compared, and that one must leave
 # unexplained for another to be tried.
 _DIFFER = 0.05
+# Share of the vectors that may still join the clean ones when these are settled.
+_SAME = 0.01
 # Nats per entry by which clean vectors are more likely if their noise is e times smaller.
 _FAR_MORE_LIKELY = 1.0
 
@@ -114,7 +116,7 @@ class Selector:
     def __init__(self, X, given):
         self.X, self.given = X, given
         self.seed, self.n_jobs = given.seed, given.n_jobs
-        self.rng = np.random.default_rng(given.seed)
+        self.rng, self.fits = np.random.default_rng(given.seed), Fits()
         n_features = X.shape[1]
         order = self.rng.permutation(n_features)
         self.columns, self.wide_columns = (
@@ -156,8 +158,8 @@ class Selector:
         if not selection.union:
             selection = self._take_back(*narrow, selection, one)
         if selection.rank is None:
-            for improve in (self._divided, self._merge):
-                selection = improve(*narrow, selection)
+            selection = self._divided(*narrow, selection)
+            selection = self._merge(*narrow, selection, confirmed=True)
         labels = np.where(
             selection.clean & (selection.labels < 0), selection.judged.component, selection.labels
         )
@@ -209,7 +211,9 @@ class Selector:
         if clean.sum() < max(_FEWEST, _LEAST * len(X)):
             return None
         rank = given.rank if given.n_subspaces is not None else None
-        _, labels[clean] = fit_mixture(filled[clean], labels[clean], rounds=4, rank=rank)
+        _, labels[clean] = fit_mixture(
+            filled[clean], labels[clean], rounds=4, rank=rank, fits=self.fits
+        )
         options = {"rank": rank, "union": True}
         if given.pieces is None:
             return self._settle(X, filled, clean, labels, rounds=4, **options)
@@ -228,7 +232,7 @@ class Selector:
         if free is None or np.mean(other.clean != free.clean) <= _DIFFER:
             return False
         own = filled[other.clean]
-        likelihood = held_out_standing(own, fit_component(own)).likelihood
+        likelihood = held_out_standing(own, self.fits(own)).likelihood
         change = other.pseudo_likelihood[other.clean] - likelihood
         return change.mean() <= _FAR_MORE_LIKELY * len(self.columns)
 
@@ -262,8 +266,9 @@ class Selector:
         for step in range(rounds):
             several = len(np.unique(labels[clean])) > 1
             mixture, own = fit_mixture(
-                filled[clean], labels[clean], rounds=2 if several else 0, rank=rank
-            )
+                filled[clean], labels[clean], rounds=2 if several else 0, rank=rank,
+                fits=self.fits,
+            )  # fmt: skip
             if mixture is None:
                 return None
             labels = np.full(len(X), -1)
@@ -300,7 +305,11 @@ class Selector:
             )  # fmt: skip
             if selected.sum() < max(_FEWEST, _LEAST * len(X)):
                 return None
-            if step == rounds - 1 or any(np.array_equal(selected, s) for s in [clean, *seen]):
+            # One component hardly changes for a few vectors that join; one of a union may be small,
+            # and vectors that leave may have spoiled any.
+            few = not (union or np.any(clean & ~selected)) and np.mean(clean != selected) <= _SAME
+            settled = few or np.array_equal(clean, selected)
+            if settled or step == rounds - 1 or any(np.array_equal(selected, s) for s in seen):
                 break
             seen.append(selected)
             patterns = self._patterns(selection)
@@ -329,11 +338,18 @@ class Selector:
             return scattered(SHARES)
         return scattered(matching_shares(selection.judged.share[damaged], selection.trials))
 
-    def _merge(self, X, filled, selection, *, rounds=2):
-        """Join components that are one, and settle again if there are any."""
-        labels = self._joined(X, filled, selection.mixture, selection.labels)
+    def _merge(self, X, filled, selection, *, rounds=2, confirmed=False):
+        """Join components that are one, and settle again if there are any.
+
+        `confirmed`: repairs have shown that they are of use, and may show that they are needed.
+        """
+        labels, clean = self._joined(X, filled, selection.mixture, selection.labels), selection.clean
         if np.array_equal(labels, selection.labels):
             return selection
+        if confirmed:
+            apart, joined = Partition(selection.labels[clean]), Partition(labels[clean])
+            if self._hold_outs(clean, selection).is_better(apart, joined):
+                return selection
         merged = self._settle(
             X, filled, selection.clean, labels, rounds=rounds, patterns=self._patterns(selection),
             union=selection.union,
@@ -371,7 +387,7 @@ class Selector:
 
     def _as_one(self, X, filled):
         """Rank of a component fitted to vectors, and their held-out likelihood."""
-        component = fit_component(filled)
+        component = self.fits(filled)
         return component.rank, held_out_standing(X, component).likelihood
 
 
