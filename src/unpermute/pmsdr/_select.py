@@ -343,7 +343,8 @@ class Selector:
 
         `confirmed`: repairs have shown that they are of use, and may show that they are needed.
         """
-        labels, clean = self._joined(X, filled, selection.mixture, selection.labels), selection.clean
+        clean, labels = selection.clean, selection.labels
+        labels = self._joined(X, filled, selection.mixture, labels)
         if np.array_equal(labels, selection.labels):
             return selection
         if confirmed:
