@@ -294,9 +294,12 @@ def test_heavy_packages_load_only_when_needed(code):
     assert result.stdout.splitlines()[-1] == "[]"
 
 
+UNUSED_OF_SCIPY = ("ndimage", "optimize", "sparse", "spatial", "stats")
+
+
 def test_data_frames_are_repaired_without_other_packages():
     """Polars need not be installed; the others would take a second to import."""
-    others = ["polars", "sklearn", "scipy.stats", "scipy.optimize", "scipy.spatial", "scipy.sparse"]
+    others = ["polars", "sklearn", *(f"scipy.{name}" for name in UNUSED_OF_SCIPY)]
     code = (
         f"import sys; sys.modules |= dict.fromkeys({others})\n"
         "import numpy as np, pandas as pd\n"

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.ndimage import gaussian_filter1d
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
@@ -41,7 +42,7 @@ from unpermute.records._pairs import Binned, best_segment, ratios
 from unpermute.records._prior import default_prior, update_prior
 from unpermute.records._read import _date, _number
 from unpermute.records._runs import find_runs
-from unpermute.records._smooth import fit_smooth
+from unpermute.records._smooth import _smoothed, fit_smooth
 from unpermute.records._tempering import (
     _FACTORS,
     Tempering,
@@ -986,3 +987,10 @@ def test_a_swap_that_may_be_a_cycle_is_listed(rng, share):
     result = repair(damaged)
     assert (result.frame == damaged).all(axis=None)
     assert set(result.vectors.loc[result.vectors["damaged"] > 0.9, "row"]) == set(rows)
+
+
+@pytest.mark.parametrize("width", [1.0, 3.7, 36.0])
+def test_counts_are_smoothed_as_scipy_does(width):
+    counts = np.random.default_rng(0).poisson(0.3, 800).astype(float)
+    expected = gaussian_filter1d(counts, width, mode="nearest")
+    np.testing.assert_allclose(_smoothed(counts, width), expected, rtol=1e-12, atol=1e-12)

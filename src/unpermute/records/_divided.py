@@ -343,7 +343,7 @@ def _differ_two_ways(x, y):
     if len(x) < _FEWEST or min(below, 1 - below) < _LEAST:
         return False
     views = [x - y] + ([np.log(x / y)] if np.all(x > 0) and np.all(y > 0) else [])
-    if not any(_has_hole(view) or _has_step(view) for view in views):
+    if not any(_has_hole_or_step(view) for view in views):
         return False
     # An exchange leaves the two values what they are: whichever is larger.
     low, high = np.minimum(x, y), np.maximum(x, y)
@@ -358,15 +358,18 @@ def _alike(one, other):
     return bool(np.max(np.abs(shares[0] - shares[1])) <= allowed)
 
 
-def _has_hole(differences):
-    """Whether hardly any difference is small."""
+def _has_hole_or_step(differences):
     sizes = np.sort(np.abs(differences))
+    return _has_hole(sizes) or _has_step(differences, sizes)
+
+
+def _has_hole(sizes):
+    """Whether hardly any difference is small; sizes are in order."""
     return np.searchsorted(sizes, _SMALL * _quantile(sizes, 0.5)) <= _HOLE * len(sizes)
 
 
-def _has_step(differences):
+def _has_step(differences, sizes):
     """Whether small differences lie on one side of zero as often as large ones do."""
-    sizes = np.sort(np.abs(differences))
     if np.searchsorted(sizes, 0.0, side="right") > _EQUAL * len(sizes):
         return False
     below = np.count_nonzero(differences < 0) / len(differences)

@@ -5,12 +5,14 @@ that the record is damaged, and `confidence`, the probability that all of the pr
 right. A record is changed if, and only if, its confidence reaches `min_confidence`.
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.special import expit
 
 from unpermute._words import counted
+from unpermute.numerics.parallel import one_blas_thread
 from unpermute.records._calibrate import calibrate
 from unpermute.records._causes import ANOTHER_ORDER, name_causes
 from unpermute.records._cells import Cells, number_cells
@@ -42,6 +44,8 @@ __all__ = ["KnownRecords", "RecordRepairs", "decide", "learn_records", "repair_r
 _LEARNED_FROM = 10_000
 _FEWEST_RECORDS = 20
 _MOST_COLUMNS = 1000
+# Columns up to which products of matrices are so small that waking threads costs more than it gains.
+_NARROW = 100
 # Probability of damage from which on a record is listed.
 _LISTED = 0.15
 # A gap may move if one of its columns has fewer gaps than this, if no decoy gains as much, or if
@@ -202,7 +206,8 @@ def repair_records(
     certain, questions = find_exchanges(cells, exchanges)
     orders, sure, cause = exchange_orders(certain, *cells.shape)
     whole = cells.permuted(orders.astype(np.int64)) if certain else cells
-    result = _repair_each(whole, reference, known, max_moves, min_confidence, options)
+    with one_blas_thread() if cells.shape[1] <= _NARROW else nullcontext():
+        result = _repair_each(whole, reference, known, max_moves, min_confidence, options)
     result = with_exchanges(result, orders, sure, cause, min_confidence)
     result = result if exchanges else add_questions(result, cells, questions)
     return _with_closed(result, [*certain, *result.questions])

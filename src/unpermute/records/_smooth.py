@@ -9,7 +9,6 @@ not impossible. The Jacobian of the transform makes columns comparable with each
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import gaussian_filter1d
 
 __all__ = ["Smooth", "fit_smooth"]
 
@@ -19,6 +18,8 @@ _GRID = np.linspace(-10.0, 10.0, 801)
 _CENTRES, _STEP = (_GRID[1:] + _GRID[:-1]) / 2, _GRID[1] - _GRID[0]
 # Weight and half-width of the Cauchy part.
 _WIDE_SHARE, _WIDE = 0.1, 2.0
+# Standard deviations at which the Gaussian kernel is cut off.
+_REACH = 4.0
 # Fewest values for a kernel estimate.
 _FEWEST = 3
 # Share of zeros up to which the logarithm is still considered.
@@ -91,9 +92,15 @@ def fit_smooth(values, weights=None):
     # The usual rule of thumb for the bandwidth, in standard deviations.
     bandwidth = 0.9 * w.sum() ** -0.2
     counts = np.histogram(shape.standardised(v), _GRID, weights=w)[0].astype(float)
-    smoothed = gaussian_filter1d(counts, max(bandwidth / _STEP, 1.0), mode="nearest")
-    density = smoothed / w.sum() / _STEP
+    density = _smoothed(counts, max(bandwidth / _STEP, 1.0)) / w.sum() / _STEP
     return Smooth(shape.transform, shape.offset, shape.centre, shape.scale, density)
+
+
+def _smoothed(counts, width):
+    """Smooth by a Gaussian, the ends repeated: like scipy.ndimage, which takes 30 ms to import."""
+    radius = int(_REACH * width + 0.5)
+    kernel = np.exp(-0.5 * (np.arange(-radius, radius + 1) / width) ** 2)
+    return np.convolve(np.pad(counts, radius, mode="edge"), kernel / kernel.sum(), mode="valid")
 
 
 def _best_transform(v, w):
