@@ -44,7 +44,7 @@ __all__ = ["KnownRecords", "RecordRepairs", "decide", "learn_records", "repair_r
 _LEARNED_FROM = 10_000
 _FEWEST_RECORDS = 20
 _MOST_COLUMNS = 1000
-# Columns up to which products of matrices are so small that waking threads costs more than it gains.
+# Columns up to which products are so small that waking threads costs more than it gains.
 _NARROW = 100
 # Probability of damage from which on a record is listed.
 _LISTED = 0.15
