@@ -152,9 +152,10 @@ class Gains:
         # Jeffreys' prior of the share; that of the scale is uniform on its logarithm.
         log_weights = -0.5 * np.log(_DAMAGED * (1.0 - _DAMAGED)) + np.zeros((len(_SCALES), 1))
         log_weights = log_weights - 0.5 * (_SHIFTS / _ROUGHLY)[:, None, None] ** 2
-        for i in np.flatnonzero(counts):
-            both = np.add(*_densities(places[i], start, tried, width))
-            log_weights += counts[i] * np.log(both)
+        for place, count in zip(places, counts, strict=False):
+            if count > 0:
+                both = np.add(*_densities(place, start, tried, width))
+                log_weights += count * np.log(both)
         weights = np.exp(log_weights - log_weights.max())
         shares = np.empty(_PLACES)
         for i, log_gain in enumerate(places):

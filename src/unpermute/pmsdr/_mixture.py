@@ -24,7 +24,7 @@ class Fits:
     def __call__(self, X, rank=None):
         """Return the component of these vectors, in this order."""
         # A digest: the vectors themselves would be kept as long as their component.
-        key = blake2b(np.ascontiguousarray(X), digest_size=16).digest(), X.shape, rank
+        key = blake2b(X.tobytes(), digest_size=16).digest(), X.shape, rank
         if key not in self._known:
             self._known[key] = fit_component(X, rank=rank)
         return self._known[key]
