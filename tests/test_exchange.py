@@ -49,7 +49,7 @@ def test_exchange_is_sinkhorns_scaling(noise):
     assert spread.sum() == pytest.approx(variance_of_reference.sum(), rel=0.3)
 
 
-@pytest.mark.parametrize("n_features", [60, 500])
+@pytest.mark.parametrize("n_features", [60, 500, 6000])
 def test_exchange_is_closer_than_what_it_starts_from(n_features):
     y, fitted, truth, variance = draw(n_features, 0.3, seed=1)
     mean, spread = run(y, fitted, variance, 0.4)

@@ -5,7 +5,8 @@ folds that they did not shape, and others as new ones, with one rule for both.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from unpermute.pmsdr._model import mean_outside
 from unpermute.pmsdr._natural import natural_shares
 from unpermute.pmsdr._put_back import Repaired
 from unpermute.pmsdr._select import Selector
+from unpermute.pmsdr._some_entries import SomeEntries, is_everywhere
 from unpermute.pmsdr._trial_report import TrialReport, report_trials
 from unpermute.pmsdr._trials import ALL_SHARES, noise_ratio, patterns_of, run_trials, scattered
 from unpermute.recover import entry_confidence
@@ -92,6 +94,10 @@ class Judge(ABC):
     def glance(self, Y, membership, *, n_jobs=None):
         """Repairs that are looked for less hard."""
         return self.propose(Y, membership, n_jobs=n_jobs)
+
+    def shortened(self):
+        """What judges trials of very long vectors by some of their entries; None: by all."""
+        return None
 
     def is_suspicious(self, judged, Y):
         """Vectors that gain by a repair, or have far more noise than clean ones."""
@@ -188,12 +194,15 @@ class CleanModel(Judge):
     recoverer : str or callable
         Whose answers count; "search": those of the EM and of the search, whichever is likelier.
     seed : int
+    some : SomeEntries or None
+        The entries by which trials of very long vectors are judged.
     """
 
     mixture: Mixture
     certifier: Certifier
     recoverer: Any = "search"
     seed: int = 0
+    some: SomeEntries | None = None
 
     def propose(self, Y, membership=None, *, n_jobs=None):
         """Best repairs of vectors in units of the model; returns a :class:`Judged`."""
@@ -211,10 +220,16 @@ class CleanModel(Judge):
 
     def look_at_deviations(self, judged, Y, rows, membership):
         """Enter how natural some vectors are, as they stand and repaired."""
-        own = self.mixture, membership[rows], judged.component[rows]
+        mixture = self.mixture if self.some is None else self.some.mixture
+        own = mixture, membership[rows], judged.component[rows]
         for shares, vectors in ((judged.natural, Y), (judged.natural_after, judged.values)):
             filled = np.where(np.isnan(vectors[rows]), judged.fitted[rows], vectors[rows])
+            filled = filled if self.some is None else filled[:, self.some.columns]
             shares[rows] = natural_shares(filled, *own)
+
+    def shortened(self):
+        """Judge by some entries, if these are many; a recoverer of the user's own sees all."""
+        return None if self.some is None else replace(self, mixture=self.some.mixture, some=None)
 
     def glance(self, Y, membership, *, n_jobs=None):
         """Repairs by the EM from one start."""
@@ -267,6 +282,8 @@ def learn_model(X, given, *, min_confidence):
         noise_report=_noise_report(selection, unit), mixture=mixture, certifier=certifier,
         recoverer=given.recoverer, seed=given.seed,
     )  # fmt: skip
+    if model.recoverer == "search":
+        model.some = SomeEntries.of(mixture, seed=given.seed)
     damaged = np.flatnonzero(selection.damaged)
     seen = judged.part(damaged)  # as trials are seen at a glance
     _repair_suspicious(model, selection, selector.filled, Y, n_jobs)
@@ -326,28 +343,38 @@ def decide_by_trials(
     trials, glances : int
         Trials that tell what repairs are worth, and first how many entries moved, at most.
     """
-
-    def propose(Y, membership):
-        return model.propose(Y, membership, n_jobs=n_jobs)
-
-    def glance(Y, membership):
-        return model.glance(Y, membership, n_jobs=n_jobs)
-
-    most = max(_ENTRIES_TRIED // Y.shape[1], len(Y), _FEWEST_TRIALS)
-    trials, glances = min(trials, most), min(glances, most)
     others = np.setdiff1d(np.arange(len(Y)), damaged)
     # One that looked clean, but gains as damaged ones do now that more was tried, is neither.
     quiet = others[model.judged.gain[others] <= model.cut]
     clean = quiet if len(quiet) else others
     vectors, own = Y[clean], members[clean]
-    wide = run_trials(vectors, glance, own, scattered(ALL_SHARES), count=glances, rng=rng)
+
+    judge = model.shortened() or model
+    most = _most_trials(len(Y), Y.shape[1] if judge is model else len(model.some.columns))
+    trials, glances = min(trials, most), min(glances, most)
+
+    def run(judge, propose, patterns, count):
+        some = vectors if judge is model else vectors[:, model.some.columns]
+        tried = run_trials(
+            some, partial(propose, n_jobs=n_jobs), own, patterns, count=count, rng=rng
+        )
+        return tried if judge is model else model.some.stretched(tried)
+
+    wide = run(judge, judge.glance, scattered(ALL_SHARES), glances)
     patterns = patterns_of(seen, Y[damaged], wide, count=trials)
-    tried = run_trials(vectors, propose, own, patterns, count=trials, rng=rng)
+    if not all(map(is_everywhere, patterns)):
+        # Some entries do not show it: all are shuffled, in fewer trials.
+        judge, trials = model, min(trials, _most_trials(*Y.shape))
+    tried = run(judge, judge.propose, patterns, trials)
     found = model.judged.part(damaged)
     judged = model.judged.part(clean)
     model.rule, known = learn_rule(found, Y[damaged], model.cut, judged, vectors, tried)
     model.report = report_trials(model, tried, known, min_confidence)
     model.report.n_suspicious = len(damaged)
+
+
+def _most_trials(n_vectors, n_entries):
+    return max(_ENTRIES_TRIED // n_entries, n_vectors, _FEWEST_TRIALS)
 
 
 def units_of(X):

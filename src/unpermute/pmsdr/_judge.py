@@ -119,6 +119,8 @@ class Judged:
         one half if nobody looked.
     certified : ndarray of bool
         Whether the search has proven the order.
+    stands_for : ndarray
+        Entries that each entry stands for: one, unless only some of them were looked at.
     fitted, staying, variance : ndarray of shape (n_vectors, n_features)
         Predicted entries, probabilities of being in place, variances of the prediction.
     permutations : ndarray of int of shape (n_vectors, n_features)
@@ -139,6 +141,7 @@ class Judged:
     natural: np.ndarray
     natural_after: np.ndarray
     certified: np.ndarray
+    stands_for: np.ndarray
     fitted: np.ndarray
     staying: np.ndarray
     variance: np.ndarray
@@ -156,7 +159,7 @@ class Judged:
             gain=np.zeros(n), observed=observed, likelihood=observed.copy(),
             component=nearest.copy(), nearest=nearest, noise=noise, noise_after=noise.copy(),
             share=np.zeros(n), natural=np.full(n, 0.5), natural_after=np.full(n, 0.5),
-            certified=np.zeros(n, dtype=bool), fitted=Y.copy(),
+            certified=np.zeros(n, dtype=bool), stands_for=np.ones(n), fitted=Y.copy(),
             staying=np.ones(Y.shape, np.float32), variance=np.zeros(Y.shape, np.float32),
             permutations=np.tile(np.arange(n_features, dtype=kind), (n, 1)), values=Y.copy(),
             blend=Y.copy(), doubt=np.zeros_like(Y),
@@ -196,7 +199,8 @@ class Judged:
 
     def evidence(self, Y):
         """The gain less the logarithm of how many arrangements there were to choose from."""
-        return self.gain - log_arrangements(Y, self.fitted, self.variance, self.permutations)
+        arrangements = log_arrangements(Y, self.fitted, self.variance, self.permutations)
+        return self.gain - self.stands_for * arrangements
 
     def expected_squares(self, Y):
         """Expected squared errors of leaving a vector, of its values moved, and of the blend."""
