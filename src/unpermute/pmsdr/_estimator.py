@@ -113,8 +113,9 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         ``fit(X, y)`` and ``predict(Y)``.
     recoverer : str or callable, default="search"
         Stage 4: a method of :func:`unpermute.recover.recover_vectors`, or a callable with its
-        signature. "search": its answer or that of the model, whichever makes the vector likelier.
-        Any other method replaces the model's repairs; its confidence comes from trials as well.
+        signature. "search": its answer or that of the model, whichever makes the vector likelier
+        (that of the model if a vector has more than 5000 entries). Any other method replaces the
+        model's repairs; its confidence comes from trials as well.
     refine : bool, default=True
         Whether to judge vectors by the model of clean vectors. If False, the four stages of the
         paper run once, and the detector alone decides which training vectors are permuted.
@@ -161,7 +162,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         Expected relative error of the proposed repair; 0 for clean vectors, NaN with the four
         stages.
     certified_ : ndarray of shape (n_vectors,)
-        True where the search has proven that no other order fits as well.
+        True where the search has proven that no other order fits as well; never for vectors of
+        more than 5000 entries.
     trials_ : TrialReport
         How the confidence was measured; ``print(model.trials_)``. None with the four stages.
     noise_model_ : list of dict
