@@ -20,6 +20,8 @@ from unpermute.pmsdr._explain import in_place, leave_one_out, posterior, value_d
 from unpermute.pmsdr._judge import FULL, Membership, Mixture, judge
 from unpermute.pmsdr._model import fit_component
 from unpermute.pmsdr._natural import Naturalness, natural_shares
+from unpermute.pmsdr._select import Selector
+from unpermute.pmsdr._stages import Given
 from unpermute.pmsdr._trials import (
     SHARES,
     Pattern,
@@ -209,6 +211,20 @@ def test_weakest_among_the_trials_are_not_damaged(rng):
     weak[:, 4] = np.quantile(tried[:, 4], 0.99)  # much noise is left
     assert np.mean(Ranks.of(tried, like_trials).log_odds(like_trials) < -3.0) > 0.9
     assert np.all(Ranks.of(tried, weak).log_odds(weak) > 0.0)
+
+
+def test_components_that_repairs_need_are_not_joined(monkeypatch):
+    """Likelihoods may say that two components are one; what repairs say counts for more."""
+    data = make_permuted_subspaces(2, 100, 20, 5, outlier_ratio=0.2, random_state=0)
+    selector = Selector(data.X, Given())
+    apart = selector.select()
+    assert len(apart.mixture.components) == 2
+    monkeypatch.setattr(
+        Selector, "_joined", lambda self, X, filled, mixture, labels: np.minimum(labels, 0)
+    )
+    vectors = data.X, data.X.copy()
+    assert selector._merge(*vectors, apart, confirmed=True) is apart
+    assert len(selector._merge(*vectors, apart).mixture.components) == 1
 
 
 def test_trials_may_be_a_little_stronger_than_damaged_vectors(rng):
