@@ -12,6 +12,7 @@ import numpy as np
 from unpermute.pmsdr._judge import Effort, repair, stand
 from unpermute.pmsdr._model import principal_directions
 from unpermute.pmsdr._put_back import recover_by
+from unpermute.pmsdr._some_entries import VERY_LONG
 from unpermute.pmsdr._trials import noise_ratio
 from unpermute.recover import recover_everywhere, starts_for
 
@@ -21,9 +22,6 @@ __all__ = ["Certifier", "recover_as_told"]
 _LOW_NOISE = 0.2
 # Vectors that tell whether the search helps, and those of them that random starts are tried on.
 _PILOT, _HARDEST = 24, 8
-# Vectors with more entries are left to the EM: what it makes of so many is as exact as the noise
-# allows, and that it is the right order nobody can prove where thousands of values are alike.
-_LONGEST = 5000
 # Vectors below which random starts, by far the dearest part, are not tried.
 _FEWEST = 5
 # Relative increase of the gain that counts as an improvement.
@@ -70,8 +68,8 @@ class Certifier:
         self.loudest = loudest
         if any(basis.shape[1] >= len(basis) - 1 for basis in self.bases):
             return  # any order fits a subspace that holds everything
-        if Y.shape[1] > _LONGEST:
-            return
+        if Y.shape[1] > VERY_LONG:
+            return  # nobody can prove an order where thousands of values are alike
         if self.noise_scale > _LOW_NOISE * np.median(np.nanstd(Y, axis=1)):
             return
         order = np.argsort(-judged.noise_after, kind="stable")

@@ -23,8 +23,6 @@ __all__ = ["exchange", "log_arrangements", "sort_into"]
 # groups farther from a prediction than so many are not considered: both bound the work. But the
 # nearest groups on either side always are: a prediction that is far off needs a value, too.
 _WIDTH, _REACH, _NEAREST = 0.5, 8.0, 4
-# Vectors with more entries have so many values in every group that wider ones tell as much.
-_LONG, _WIDE = 5000, 1.0
 # Sweeps at most, and the largest expected number of uses of a group too many or too few, over the
 # root of how many there should be.
 _SWEEPS, _BALANCED = 10, 0.1
@@ -51,8 +49,7 @@ def exchange(Y, fitted, variance, share, mean, spread):
             continue
         y, f, v = Y[j][seen], fitted[j][seen], variance[j][seen]
         q = np.float32(min(max(share[j], 1.0 / len(seen)), 0.9))
-        width = _WIDTH if len(seen) <= _LONG else _WIDE
-        values, count, group = _group(y, width * math.sqrt(np.median(v)))
+        values, count, group = _group(y, _WIDTH * math.sqrt(np.median(v)))
         mass = q * count / np.float32(len(seen))
         reach = _REACH * np.sqrt(v)
         nearest = np.searchsorted(values, f)

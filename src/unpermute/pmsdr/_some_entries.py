@@ -13,10 +13,10 @@ from unpermute.pmsdr._explain import Component
 from unpermute.pmsdr._judge import Mixture
 from unpermute.pmsdr._trials import Pattern, Trials
 
-__all__ = ["SomeEntries", "is_everywhere"]
+__all__ = ["VERY_LONG", "SomeEntries", "is_everywhere"]
 
 # Longer vectors are tried by so many of their entries.
-_LONG, _ENTRIES = 5000, 4000
+VERY_LONG, _ENTRIES = 5000, 4000
 # Share of moved entries from which some of the entries show them.
 _ENOUGH = 0.05
 
@@ -43,7 +43,7 @@ class SomeEntries:
     def of(cls, mixture, *, seed):
         """Draw entries; None if they are not very many."""
         n_features = mixture.components[0].means.shape[1]
-        if n_features <= _LONG:
+        if n_features <= VERY_LONG:
             return None
         drawn = np.random.default_rng(seed).choice(n_features, _ENTRIES, replace=False)
         columns = np.sort(drawn)
