@@ -307,11 +307,14 @@ class Rule:
         evidence = np.sign(known[:, 1]) * np.expm1(np.abs(known[:, 1]))
         odd = np.minimum(odd, self.chance[0] - evidence / self.chance[1])
         odd = np.where(by_chance, np.maximum(odd, -np.log(2.0)), odd)
-        undamaged = np.logaddexp(odd, clean)
+        natural = np.zeros(len(rows))
         if self.natural is not None:
-            own = judged.natural[rows], judged.natural_after[rows]
-            undamaged = undamaged + self.natural.log_odds(*own)
-        undamaged = np.where(certified, np.minimum(undamaged, -logit(self.proven)), undamaged)
+            natural = self.natural.log_odds(judged.margin[rows], judged.smooth_after[rows])
+        # That a vector is rough tells shuffled from odd ones, but not from what gains by chance.
+        smooth = np.maximum(natural, 0.0)
+        undamaged = np.logaddexp(odd + natural, clean + smooth)
+        proven = smooth - logit(self.proven)
+        undamaged = np.where(certified, np.minimum(undamaged, proven), undamaged)
         damage[rows] = expit(-undamaged)
         closer = {output: np.zeros(len(Y)) for output in self.closer}
         for output, success in self.closer.items():
@@ -336,7 +339,7 @@ def known_of(judged, Y):
     )
 
 
-def learn_rule(judged, Y, cut, clean, vectors, trials):
+def learn_rule(judged, Y, cut, clean, vectors, trials, margins):
     """Learn the rule.
 
     Parameters
@@ -367,7 +370,7 @@ def learn_rule(judged, Y, cut, clean, vectors, trials):
         return None, tried
     ranks = Ranks.of(tried, known_of(judged, Y))
     gains = Gains.of(clean.gain, judged.gain, trials.judged.gain)
-    natural = Naturalness.of(clean.natural, tried_ones.natural, tried_ones.natural_after)
+    natural = Naturalness.of(margins, tried_ones.margin, tried_ones.smooth_after)
     errors = trials.squared_errors()
     closer = {}
     for output, after in zip(OUTPUTS, errors[1:], strict=True):

@@ -114,9 +114,9 @@ class Judged:
         Squared noise scale of the vector as it stands, and of the repaired one.
     share : ndarray
         Share of the entries that moved.
-    natural, natural_after : ndarray
-        Share of the deviations that is like those of clean vectors, as it stands and repaired;
-        one half if nobody looked.
+    smooth_after, margin : ndarray
+        How smooth it is repaired, and how much smoother it is as it stands than a shuffle of that;
+        0 if nobody looked.
     certified : ndarray of bool
         Whether the search has proven the order.
     stands_for : ndarray
@@ -138,8 +138,8 @@ class Judged:
     noise: np.ndarray
     noise_after: np.ndarray
     share: np.ndarray
-    natural: np.ndarray
-    natural_after: np.ndarray
+    smooth_after: np.ndarray
+    margin: np.ndarray
     certified: np.ndarray
     stands_for: np.ndarray
     fitted: np.ndarray
@@ -158,7 +158,7 @@ class Judged:
         return cls(
             gain=np.zeros(n), observed=observed, likelihood=observed.copy(),
             component=nearest.copy(), nearest=nearest, noise=noise, noise_after=noise.copy(),
-            share=np.zeros(n), natural=np.full(n, 0.5), natural_after=np.full(n, 0.5),
+            share=np.zeros(n), smooth_after=np.zeros(n), margin=np.zeros(n),
             certified=np.zeros(n, dtype=bool), stands_for=np.ones(n), fitted=Y.copy(),
             staying=np.ones(Y.shape, np.float32), variance=np.zeros(Y.shape, np.float32),
             permutations=np.tile(np.arange(n_features, dtype=kind), (n, 1)), values=Y.copy(),
