@@ -53,8 +53,8 @@ _ALIKE = 0.1
 # Share of moved entries above which a vector is like any other in any order, number of clean
 # vectors below which they are few, and the evidence in nats that both need.
 _MOSTLY, _FEW, _NEED = 0.7, 50, 20.0
-# Least scale, in nats, of the evidence for a repair that clean vectors have by chance.
-_CHANCE = 5.0
+# Least scale, in nats per entry, of the evidence for a repair that odd vectors have by nature.
+_CHANCE = 0.2
 # Inverse penalty: successes and failures may be separable, and odds must stay finite.
 _PENALTY = 1.0
 # Parts in which trials are left out of the regression that orders them, and quantile of the scores
@@ -271,7 +271,7 @@ class Rule:
         The same, by what a vector deviates by.
     chance : tuple of float
         Logarithm of the number of clean vectors, and the scale of evidence by chance: the largest
-        for a repair of one of them, or a few nats.
+        for a repair of one of them, or some nats per entry.
     proven : float
         Probability that a certified repair is right, by trials.
     closer : dict of str to Success
@@ -379,7 +379,8 @@ def learn_rule(judged, Y, cut, clean, vectors, trials, margins):
     right = np.sum(certified & (errors[1] < errors[0]))
     proven = (right + 0.5) / (certified.sum() + 1.0)
     gaining = np.flatnonzero(clean.gain > 0.0)
-    largest = np.max(clean.part(gaining).evidence(vectors[gaining]), initial=_CHANCE)
+    least = _CHANCE * vectors.shape[1]
+    largest = np.max(clean.part(gaining).evidence(vectors[gaining]), initial=least)
     chance = float(np.log(max(len(vectors), 1))), float(largest)
     few = len(vectors) < _FEW
     return Rule(cut, ranks, gains, natural, chance, float(proven), closer, few), tried
