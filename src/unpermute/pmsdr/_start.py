@@ -46,9 +46,10 @@ def robust_start(X, filled, rng):
     -------
     clean : ndarray of bool of shape (n_vectors,)
     """
+    # Concentration finds the tightest third, which may be some of several subspaces.
     clean, exact = (
-        _grow(X, filled, _concentrate(X, filled, surprise), surprise, rng)
-        for surprise in (_noise, _unlikeliness)
+        _grow(X, filled, _concentrate(X, filled, surprise, steps), surprise, rng)
+        for surprise, steps in ((_noise, 1), (_unlikeliness, _STEPS))
     )
     return exact if _is_far_likelier(X, filled, exact, clean) else clean
 
@@ -60,7 +61,8 @@ def _noise(standing, X):
 
 def _unlikeliness(standing, X):
     """The same, were the noise normal and the likelihood as it is: a moved entry raises it."""
-    return -2.0 / X.shape[1] * standing.likelihood - np.log(np.nanvar(X, axis=1) + 1e-300)
+    seen = np.sum(~np.isnan(X), axis=1)
+    return -2.0 / seen * standing.likelihood - np.log(np.nanvar(X, axis=1) + 1e-300)
 
 
 def _stand(X, filled, clean):
@@ -71,10 +73,10 @@ def _stand(X, filled, clean):
     return component, in_place(X, component, folds)
 
 
-def _concentrate(X, filled, surprise):
+def _concentrate(X, filled, surprise, steps):
     """Fit again and again to the third with the least surprise (C-steps of FastLTS)."""
     clean = np.ones(len(X), dtype=bool)
-    for _ in range(_STEPS):
+    for _ in range(steps):
         before, found = clean, surprise(_stand(X, filled, clean)[1], X)
         clean = found <= np.quantile(found, _TRUSTED)
         if np.array_equal(clean, before):
@@ -83,12 +85,14 @@ def _concentrate(X, filled, surprise):
 
 
 def _is_far_likelier(X, filled, one, other):
-    """Whether vectors that both fits are to are far likelier under the first."""
-    both = one & other
-    if both.sum() < _FEWEST:
-        return False
-    ours, theirs = (_stand(X, filled, clean)[1].likelihood[both] for clean in (one, other))
-    return np.mean(ours - theirs) > FAR_MORE_LIKELY * X.shape[1]
+    """Whether vectors that the first fit is to are far likelier under it, and the others not less.
+
+    A fit to some of several subspaces makes these likelier, and all others unlikely.
+    """
+    ours, theirs = (_stand(X, filled, clean)[1].likelihood for clean in (one, other))
+    change, left = ours - theirs, other & ~one
+    far = np.mean(change[one]) > FAR_MORE_LIKELY * X.shape[1]
+    return far and (not left.any() or np.median(change[left]) >= 0.0)
 
 
 def _grow(X, filled, clean, surprise, rng):
