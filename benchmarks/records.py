@@ -86,13 +86,14 @@ class Tally:
             self._list(X, Y, result, hurt)
 
     def _list(self, X, Y, result, hurt):
-        """Keep what was said of every proposal, and whether it was true."""
-        proposed = Y.copy()
+        """Keep what was said of every proposal, and whether all cells that it moves end right."""
+        proposed, moved = Y.copy(), np.zeros(Y.shape, dtype=bool)
         names = list(result.frame.columns)
         for line in result.proposals.to_dict("records"):
-            origin = names.index(line["moved_from"])
-            proposed[line["row"], names.index(line["column"])] = Y[line["row"], origin]
-        right = same(X, proposed).all(axis=1) & hurt
+            place, origin = names.index(line["column"]), names.index(line["moved_from"])
+            proposed[line["row"], place] = Y[line["row"], origin]
+            moved[line["row"], place] = True
+        right = (same(X, proposed) | ~moved).all(axis=1) & hurt
         for line in result.vectors.to_dict("records"):
             row = line["row"]
             self.proposals.append((line["damaged"], hurt[row], line["confidence"], right[row]))
