@@ -16,8 +16,8 @@ __all__ = ["EVEN", "LISTED", "decide"]
 # Probability of damage from which on a record is listed, and the largest one if nothing tells which
 # side is right.
 LISTED, EVEN = 0.15, 0.5
-# Probability of damage from which on a part is tried: that is to find the order of a record which is
-# surely damaged, not to change more records that are odd by nature.
+# Probability of damage from which on parts are tried: they are for records that are surely damaged,
+# and must not change more of those that are odd by nature.
 _SURELY = 0.99
 # A gap may move if one of its columns has fewer gaps than this, if no decoy gains as much, or if
 # the log-odds exceed the second: where gaps are common, a gap more or less says nothing.
