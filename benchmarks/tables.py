@@ -106,8 +106,13 @@ def rows(tables, seeds):
             repair_records(Y, random_state=seed) for Y, seed in zip(damaged, seeds, strict=True)
         ]
         seconds = (time.process_time() - start) / len(damaged)
+        # Where less is asked, more is proposed as a whole.
+        bold = [
+            repair_records(Y, min_confidence=0.1, random_state=seed)
+            for Y, seed in zip(damaged, seeds, strict=True)
+        ]
         for least in (0.95, 0.5, 0.1, "oracle", "cycles"):
-            pairs = zip(damaged, results, strict=True)
+            pairs = zip(damaged, results if least == 0.95 else bold, strict=True)
             figures = [measure(X, Y, carried_out(X, Y, result, least)) for Y, result in pairs]
             mean = {key: np.mean([f[key] for f in figures]) for key in figures[0]}
             mean["named"] = mean.get(f"named {how}", np.nan)

@@ -183,7 +183,7 @@ class _Broken(Seen):
 
     def _bits(self, rows, differ):
         bits, cycles = np.zeros(len(rows), dtype=np.uint64), self.cycles[rows]
-        for k in range(_MOST_CYCLES):
+        for k in range(self.cycles.max() + 1):
             of_cycle = np.any(differ & (cycles == k), axis=1)
             bits |= of_cycle.astype(np.uint64) << np.uint64(k)
         return bits
