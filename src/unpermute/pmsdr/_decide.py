@@ -54,9 +54,8 @@ _ALIKE = 0.1
 # Share of moved entries above which a vector is like any other in any order, number of clean
 # vectors below which they are few, and the evidence in nats that both need.
 _MOSTLY, _FEW, _NEED = 0.7, 50, 20.0
-# Least scale, in nats per entry, of the evidence for a repair that odd vectors have by nature:
-# misfit adds up over the entries.
-_CHANCE = 0.1
+# Least scale, in nats, of the evidence for a repair that clean vectors have by chance.
+_CHANCE = 5.0
 # Inverse penalty: successes and failures may be separable, and odds must stay finite.
 _PENALTY = 1.0
 # Parts in which trials are left out of the regression that orders them, and quantile of the scores
@@ -269,14 +268,14 @@ class Rule:
     cut : float
         Gain above which a vector looks damaged.
     ranks, likeness : Ranks
-        Where it stands among the trials, and where its values do.
+        Where it stands among the trials, and where its values do (None: unknown).
     gains : Gains
         Clean rather than damaged, by the gain.
     natural : Naturalness or None
         The same, by what a vector deviates by.
     chance : tuple of float
         Logarithm of the number of clean vectors, and the scale of evidence by chance: the largest
-        for a repair of one of them, or some nats per entry.
+        for a repair of one of them, or a few nats.
     proven : float
         Probability that a certified repair is right, by trials.
     closer : dict of str to Success
@@ -287,7 +286,7 @@ class Rule:
 
     cut: float
     ranks: Ranks
-    likeness: Ranks
+    likeness: Ranks | None
     gains: Gains
     natural: Naturalness | None
     chance: tuple[float, float]
@@ -314,7 +313,8 @@ class Rule:
         odd = np.minimum(odd, self.chance[0] - evidence / self.chance[1])
         odd = np.where(by_chance, np.maximum(odd, -np.log(2.0)), odd)
         # Values unlike those of clean vectors are not put right by any order.
-        odd = np.logaddexp(odd, self.likeness.log_odds([judged.likeness[rows]]))
+        if self.likeness is not None:
+            odd = np.logaddexp(odd, self.likeness.log_odds([judged.likeness[rows]]))
         undamaged = np.logaddexp(odd, clean)
         if self.natural is not None:
             own = judged.natural[rows], judged.natural_after[rows]
@@ -374,7 +374,8 @@ def learn_rule(judged, Y, cut, clean, vectors, trials):
     if found.sum() < _ENOUGH:
         return None, tried
     ranks = Ranks.of(_strengths(tried), _strengths(known_of(judged, Y)))
-    likeness = Ranks.of([tried_ones.likeness], [judged.likeness])
+    few = len(vectors) < _FEW  # too few to tell which values vectors may hold
+    likeness = None if few else Ranks.of([tried_ones.likeness], [judged.likeness])
     gains = Gains.of(clean.gain, judged.gain, trials.judged.gain)
     natural = Naturalness.of(clean.natural, tried_ones.natural, tried_ones.natural_after)
     errors = trials.squared_errors()
@@ -385,8 +386,6 @@ def learn_rule(judged, Y, cut, clean, vectors, trials):
     right = np.sum(certified & (errors[1] < errors[0]))
     proven = (right + 0.5) / (certified.sum() + 1.0)
     gaining = np.flatnonzero(clean.gain > 0.0)
-    least = _CHANCE * vectors.shape[1]
-    largest = np.max(clean.part(gaining).evidence(vectors[gaining]), initial=least)
+    largest = np.max(clean.part(gaining).evidence(vectors[gaining]), initial=_CHANCE)
     chance = float(np.log(max(len(vectors), 1))), float(largest)
-    few = len(vectors) < _FEW
     return Rule(cut, ranks, likeness, gains, natural, chance, float(proven), closer, few), tried

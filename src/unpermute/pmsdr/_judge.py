@@ -180,14 +180,10 @@ class Judged:
         return Judged(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
     def move_back(self, Y):
-        """Sort the values of every vector among the places where leaving them costs too much.
-
-        That is, where the expected squared error of the value is more than the noise explains.
-        """
+        """Sort the values of every vector into the places where they are probably wrong."""
         self.weigh(Y)
         self.permutations[:] = np.arange(Y.shape[1])
-        away = (Y - self.blend) ** 2 + self.doubt > self.variance
-        missing = np.isnan(Y).any(axis=1)
+        away, missing = self.staying < 0.5, np.isnan(Y).any(axis=1)
         sort_into(Y, self.blend, away & ~missing[:, None], self.permutations)
         for j in np.flatnonzero(missing):
             places = np.flatnonzero(away[j] | np.isnan(Y[j]))

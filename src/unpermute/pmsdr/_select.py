@@ -15,7 +15,7 @@ from unpermute.pmsdr._judge import FAST, FULL, Judged, Membership, Mixture, judg
 from unpermute.pmsdr._mixture import Fits, fit_mixture
 from unpermute.pmsdr._model import fit_component, held_out_standing, predicted
 from unpermute.pmsdr._number import HoldOuts, Partition
-from unpermute.pmsdr._start import COST, FAR_MORE_LIKELY, best_cut, cluster_start, robust_start
+from unpermute.pmsdr._start import COST, best_cut, cluster_start, robust_start
 from unpermute.pmsdr._trials import (
     SHARES,
     Trials,
@@ -234,7 +234,7 @@ class Selector:
         own = filled[other.clean]
         likelihood = held_out_standing(own, self.fits(own)).likelihood
         change = other.pseudo_likelihood[other.clean] - likelihood
-        return change.mean() <= FAR_MORE_LIKELY * len(self.columns)
+        return change.mean() <= _FAR_MORE_LIKELY * len(self.columns)
 
     def _better(self, one, other):
         """`other` if it repairs clearly better, or not clearly worse and makes vectors likelier.
@@ -247,7 +247,7 @@ class Selector:
         if both.sum() < _FEWEST:
             return _more_likely(one, other)
         change = _gain_in_likelihood(one, other)
-        if change.mean() > FAR_MORE_LIKELY * len(self.columns):
+        if change.mean() > _FAR_MORE_LIKELY * len(self.columns):
             return other
         # Fewer vectors are likelier under any model that leaves the others out.
         as_many = other.clean.sum() >= (1.0 - _DIFFER) * one.clean.sum()

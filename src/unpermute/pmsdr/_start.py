@@ -16,17 +16,12 @@ from unpermute.pmsdr._model import fit_component, held_out_standing
 from unpermute.pmsdr._stages import cluster, detect
 from unpermute.pmsdr._trials import SHARES, scattered, shuffle
 
-__all__ = ["COST", "FAR_MORE_LIKELY", "best_cut", "cluster_start", "robust_start"]
+__all__ = ["COST", "best_cut", "cluster_start", "robust_start"]
 
 # Share of the vectors that is trusted first, and the least that may be left of them.
 _TRUSTED, _LEFT = 0.35, 0.2
 _FEWEST = 10
-# Concentration steps that lower their noise, and rounds in which they grow.
-_STEPS, _ROUNDS = 8, 3
-# Nats per entry by which clean vectors are more likely if their noise is e times smaller.
-FAR_MORE_LIKELY = 1.0
-# Interquartile ranges beyond the upper quartile from which a value is far out (Tukey).
-_FAR_OUT = 3.0
+_ROUNDS = 4
 # A clean vector that is cut away weighs as much as so many missed ones.
 COST = 2.0
 # Clusters of fewer vectors are not trimmed.
@@ -46,65 +41,20 @@ def robust_start(X, filled, rng):
     -------
     clean : ndarray of bool of shape (n_vectors,)
     """
-    # Concentration finds the tightest third, which may be some of several subspaces.
-    clean, exact = (
-        _grow(X, filled, _concentrate(X, filled, surprise, steps), surprise, rng)
-        for surprise, steps in ((_noise, 1), (_unlikeliness, _STEPS))
-    )
-    return exact if _is_far_likelier(X, filled, exact, clean) else clean
-
-
-def _noise(standing, X):
-    """Logarithm of the noise of vectors over their variance: few moved entries hardly raise it."""
-    return np.log(standing.noise) - np.log(np.nanvar(X, axis=1) + 1e-300)
-
-
-def _unlikeliness(standing, X):
-    """The same, were the noise normal and the likelihood as it is: a moved entry raises it."""
-    seen = np.sum(~np.isnan(X), axis=1)
-    return -2.0 / seen * standing.likelihood - np.log(np.nanvar(X, axis=1) + 1e-300)
-
-
-def _stand(X, filled, clean):
-    """Fit the clean vectors, and judge all by folds that they did not shape."""
-    component = fit_component(filled[clean])
-    folds = np.full(len(X), -1)
-    folds[clean] = component.folds
-    return component, in_place(X, component, folds)
-
-
-def _concentrate(X, filled, surprise, steps):
-    """Fit again and again to the third with the least surprise (C-steps of FastLTS)."""
-    clean = np.ones(len(X), dtype=bool)
-    for _ in range(steps):
-        before, found = clean, surprise(_stand(X, filled, clean)[1], X)
-        clean = found <= np.quantile(found, _TRUSTED)
-        if np.array_equal(clean, before):
-            break
-    return clean
-
-
-def _is_far_likelier(X, filled, one, other):
-    """Whether vectors that the first fit is to are far likelier under it, and the others not less.
-
-    A fit to some of several subspaces makes these likelier, and all others unlikely.
-    """
-    ours, theirs = (_stand(X, filled, clean)[1].likelihood for clean in (one, other))
-    change, left = ours - theirs, other & ~one
-    far = np.mean(change[one]) > FAR_MORE_LIKELY * X.shape[1]
-    return far and (not left.any() or np.median(change[left]) >= 0.0)
-
-
-def _grow(X, filled, clean, surprise, rng):
-    """Take in all vectors that are more like these than like shuffled copies of them."""
-    for _ in range(_ROUNDS):
-        component, standing = _stand(X, filled, clean)
-        found = surprise(standing, X)
-        copies, _ = shuffle(X[clean], scattered(SHARES), rng)
-        tried = surprise(held_out_standing(copies, component), copies)
-        lower, upper = np.quantile(found[clean], [0.25, 0.75])
-        limit = best_cut(found[clean], tried, COST)
-        selected = found <= min(limit, upper + _FAR_OUT * (upper - lower))
+    clean, variance = np.ones(len(X), dtype=bool), np.nanvar(X, axis=1) + 1e-300
+    for step in range(_ROUNDS):
+        component = fit_component(filled[clean])
+        folds = np.full(len(X), -1)
+        folds[clean] = component.folds
+        noise = in_place(X, component, folds).noise
+        ratio = noise / variance
+        if step == 0:
+            selected = ratio <= np.quantile(ratio, _TRUSTED)
+        else:
+            copies, _ = shuffle(X[clean], scattered(SHARES), rng)
+            tried = held_out_standing(copies, component).noise / variance[clean]
+            limit = best_cut(np.log(ratio[clean]), np.log(tried), COST)
+            selected = np.log(ratio) <= limit
         if selected.sum() < max(_FEWEST, _LEFT * len(X)) or np.array_equal(selected, clean):
             break
         clean = selected
