@@ -15,7 +15,7 @@ from unpermute.pmsdr._judge import FAST, FULL, Judged, Membership, Mixture, judg
 from unpermute.pmsdr._mixture import Fits, fit_mixture
 from unpermute.pmsdr._model import fit_component, held_out_standing, predicted
 from unpermute.pmsdr._number import HoldOuts, Partition
-from unpermute.pmsdr._start import COST, best_cut, cluster_start, robust_start
+from unpermute.pmsdr._start import COST, FAR_MORE_LIKELY, best_cut, cluster_start, robust_start
 from unpermute.pmsdr._trials import (
     SHARES,
     Trials,
@@ -139,7 +139,7 @@ class Selector:
         narrow = self.X, self.filled
         if len(self.columns) < self.X.shape[1]:
             narrow = self.X[:, self.columns], self.filled[:, self.columns]
-        clean = robust_start(*narrow, self.rng)
+        clean = robust_start(*narrow, self.rng, **self.given.of_clean(len(self.X)))
         one = np.zeros(len(clean), dtype=np.int64)
         free = self._settle(*narrow, clean, one, rounds=6)
         selection = free
@@ -164,10 +164,20 @@ class Selector:
             selection.clean & (selection.labels < 0), selection.judged.component, selection.labels
         )
         patterns = self._patterns(selection)
-        return self._settle(
+        final = self._settle(
             self.X, self.filled, selection.clean, labels, rounds=3, effort=FULL,
             patterns=patterns, cost=_LAST_COST, rank=selection.rank, union=selection.union,
         )  # fmt: skip
+        return final if final is None else self._with_known_number(final)
+
+    def _with_known_number(self, selection):
+        """As many vectors look damaged as are known to be: repairs of all of them are wanted."""
+        count = 0 if self.given.contamination == "auto" else int(self.given.contamination)
+        if count > 0:
+            gain = np.sort(np.maximum(selection.judged.gain, 0.0))[::-1]
+            between = gain[count - 1 : count + 1].mean()
+            selection.cut = min(selection.cut, float(between))
+        return selection
 
     def _take_back(self, X, filled, selection, labels):
         """Begin again with those vectors, too, that neither stand nor are repaired as clean ones.
@@ -234,7 +244,7 @@ class Selector:
         own = filled[other.clean]
         likelihood = held_out_standing(own, self.fits(own)).likelihood
         change = other.pseudo_likelihood[other.clean] - likelihood
-        return change.mean() <= _FAR_MORE_LIKELY * len(self.columns)
+        return change.mean() <= FAR_MORE_LIKELY * len(self.columns)
 
     def _better(self, one, other):
         """`other` if it repairs clearly better, or not clearly worse and makes vectors likelier.
@@ -247,7 +257,7 @@ class Selector:
         if both.sum() < _FEWEST:
             return _more_likely(one, other)
         change = _gain_in_likelihood(one, other)
-        if change.mean() > _FAR_MORE_LIKELY * len(self.columns):
+        if change.mean() > FAR_MORE_LIKELY * len(self.columns):
             return other
         # Fewer vectors are likelier under any model that leaves the others out.
         as_many = other.clean.sum() >= (1.0 - _DIFFER) * one.clean.sum()

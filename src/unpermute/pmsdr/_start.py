@@ -8,6 +8,8 @@ A union of subspaces is started from the clusters of a graph, each trimmed in th
 clusters do no harm: vectors that go to the likeliest component leave the superfluous ones empty.
 """
 
+from functools import partial
+
 import numpy as np
 
 from unpermute.pmsdr._explain import in_place
@@ -16,19 +18,22 @@ from unpermute.pmsdr._model import fit_component, held_out_standing
 from unpermute.pmsdr._stages import cluster, detect
 from unpermute.pmsdr._trials import SHARES, scattered, shuffle
 
-__all__ = ["COST", "best_cut", "cluster_start", "robust_start"]
+__all__ = ["COST", "FAR_MORE_LIKELY", "best_cut", "cluster_start", "robust_start"]
 
 # Share of the vectors that is trusted first, and the least that may be left of them.
 _TRUSTED, _LEFT = 0.35, 0.2
 _FEWEST = 10
-_ROUNDS = 4
+# Concentration steps that lower their surprise, and rounds in which they grow.
+_STEPS, _ROUNDS = 8, 3
+# Nats per entry by which clean vectors are more likely if their noise is e times smaller.
+FAR_MORE_LIKELY = 1.0
 # A clean vector that is cut away weighs as much as so many missed ones.
 COST = 2.0
 # Clusters of fewer vectors are not trimmed.
 _SMALL_CLUSTER = 20
 
 
-def robust_start(X, filled, rng):
+def robust_start(X, filled, rng, *, n_clean=None, rank=None):
     """Vectors with little noise for their variance, by views that they did not shape.
 
     Parameters
@@ -36,25 +41,79 @@ def robust_start(X, filled, rng):
     X, filled : ndarray of shape (n_vectors, n_features)
         Vectors with NaN where entries are missing, and with these predicted.
     rng : numpy.random.Generator
+    n_clean : int, default=None
+        Number of clean vectors, if it is known.
+    rank : int, default=None
+        Directions that they need, if that is known.
 
     Returns
     -------
     clean : ndarray of bool of shape (n_vectors,)
     """
-    clean, variance = np.ones(len(X), dtype=bool), np.nanvar(X, axis=1) + 1e-300
-    for step in range(_ROUNDS):
-        component = fit_component(filled[clean])
-        folds = np.full(len(X), -1)
-        folds[clean] = component.folds
-        noise = in_place(X, component, folds).noise
-        ratio = noise / variance
-        if step == 0:
-            selected = ratio <= np.quantile(ratio, _TRUSTED)
-        else:
-            copies, _ = shuffle(X[clean], scattered(SHARES), rng)
-            tried = held_out_standing(copies, component).noise / variance[clean]
-            limit = best_cut(np.log(ratio[clean]), np.log(tried), COST)
-            selected = np.log(ratio) <= limit
+    if _TRUSTED * len(X) < _FEWEST:  # too few to leave any out
+        return np.ones(len(X), dtype=bool)
+    fit = partial(_stand, X, filled, rank=rank)
+    if n_clean is None:
+        return _grow(X, fit, _first_third(X, fit, _noise, 1), rng)
+    # Concentration finds the tightest vectors, which may be some of several subspaces, unless it is
+    # known how many there must be.
+    clean, exact = (
+        _concentrate(X, fit, how, _first_third(X, fit, how, _STEPS), n_clean / len(X), _STEPS)
+        for how in (_noise, _unlikeliness)
+    )
+    return exact if _is_far_likelier(X, filled, exact, clean) else clean
+
+
+def _first_third(X, fit, surprise, steps):
+    return _concentrate(X, fit, surprise, np.ones(len(X), dtype=bool), _TRUSTED, steps)
+
+
+def _noise(standing, X):
+    """Logarithm of the noise of vectors over their variance: few moved entries hardly raise it."""
+    return np.log(standing.noise) - np.log(np.nanvar(X, axis=1) + 1e-300)
+
+
+def _unlikeliness(standing, X):
+    """The same, were the noise normal and the likelihood as it is: a moved entry raises it."""
+    seen = np.sum(~np.isnan(X), axis=1)
+    return -2.0 / seen * standing.likelihood - np.log(np.nanvar(X, axis=1) + 1e-300)
+
+
+def _stand(X, filled, clean, rank=None):
+    """Fit the clean vectors, and judge all by folds that they did not shape."""
+    component = fit_component(filled[clean], rank=rank)
+    folds = np.full(len(X), -1)
+    folds[clean] = component.folds
+    return component, in_place(X, component, folds)
+
+
+def _concentrate(X, fit, surprise, clean, share, steps):
+    """Fit again and again to those with the least surprise (C-steps of FastLTS)."""
+    for _ in range(steps):
+        before, found = clean, surprise(fit(clean)[1], X)
+        clean = found <= np.quantile(found, share)
+        if np.array_equal(clean, before):
+            break
+    return clean
+
+
+def _is_far_likelier(X, filled, one, other):
+    """Whether vectors that both fits are to are far likelier under the first."""
+    both = one & other
+    if both.sum() < _FEWEST:
+        return False
+    ours, theirs = (_stand(X, filled, clean)[1].likelihood[both] for clean in (one, other))
+    return np.mean(ours - theirs) > FAR_MORE_LIKELY * X.shape[1]
+
+
+def _grow(X, fit, clean, rng):
+    """Take in all vectors that are more like these than like shuffled copies of them."""
+    for _ in range(_ROUNDS):
+        component, standing = fit(clean)
+        found = _noise(standing, X)
+        copies, _ = shuffle(X[clean], scattered(SHARES), rng)
+        tried = _noise(held_out_standing(copies, component), copies)
+        selected = found <= best_cut(found[clean], tried, COST)
         if selected.sum() < max(_FEWEST, _LEFT * len(X)) or np.array_equal(selected, clean):
             break
         clean = selected
