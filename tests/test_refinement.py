@@ -116,3 +116,19 @@ def test_an_affine_subspace_may_pass_through_the_origin(seed):
     for rank in (None, 3):
         model = PMSDR(rank=rank, affine=True, random_state=0).fit(X)
         assert model.ranks_.tolist() == [3, 3, 3]
+
+
+def test_half_of_the_entries_of_a_subspace_of_high_rank(seed):
+    """Random starts of the search find what the EM does not."""
+    data = make_permuted_subspaces(1, rank=13, shuffled_ratio=0.5, random_state=seed)
+    given = {"contamination": int(data.outlier_mask.sum()), "random_state": 0}
+    X_fixed = PMSDR(1, 13, **given).fit_transform(data.X)
+    assert recovery_error(data.X_clean, X_fixed, mask=data.outlier_mask) < 0.1
+
+
+def test_lightly_shuffled_vectors_of_a_large_subspace(seed):
+    """Known rank and number of clean vectors tell them where half of the entries are directions."""
+    data = make_permuted_subspaces(1, rank=25, shuffled_ratio=0.1, random_state=seed)
+    given = {"contamination": int(data.outlier_mask.sum()), "random_state": 0}
+    X_fixed = PMSDR(1, 25, **given).fit_transform(data.X)
+    assert recovery_error(data.X_clean, X_fixed, mask=data.outlier_mask) < 0.05

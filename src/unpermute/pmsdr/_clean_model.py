@@ -270,12 +270,10 @@ class CleanModel(Judge):
             return
         options = {"seed": self.seed, "n_jobs": n_jobs}
         repair_further(judged, Y, rows, self.mixture, membership, _STARTS, **options)
-        part, own = judged.part(rows), membership[rows]
-        if isinstance(self.recoverer, str) and self.recoverer == "search":
-            self.certifier.insist(part, Y[rows], own, n_jobs=n_jobs)
-        else:
+        if self.recoverer != "search":
+            part, own = judged.part(rows), membership[rows]
             recover_as_told(self.recoverer, self.certifier, part, Y[rows], own, n_jobs=n_jobs)
-        judged.replace(rows, part)
+            judged.replace(rows, part)
 
 
 def learn_model(X, given, *, min_confidence):
@@ -333,21 +331,17 @@ def _repair_suspicious(model, selection, filled, Y, n_jobs):
     improves the bases, and they certify more.
     """
     judged, certifier, members = model.judged, model.certifier, selection.membership
-    rows = left = np.flatnonzero(model.is_suspicious(judged, Y))
-    by_search = len(rows) > 0 and model.recoverer == "search"
-    if by_search:
+    rows = np.flatnonzero(model.is_suspicious(judged, Y))
+    if len(rows) > 0 and model.recoverer == "search":
         part = judged.part(rows)
         certifier.pilot(part, Y[rows], members[rows], model.loudest, n_jobs)
-        certifier.improve(part, Y[rows], members[rows], n_jobs=n_jobs)
+        for _ in range(2 if certifier.is_used else 0):
+            certifier.improve(part, Y[rows], members[rows], last_starts=None, n_jobs=n_jobs)
+            if part.certified.any():
+                _learn_from_certified(certifier, selection, filled, part)
         judged.replace(rows, part)
-        left = rows[~part.certified]
+    left = rows[~judged.certified[rows]]
     model.work_harder(judged, Y, left, members, n_jobs=n_jobs)
-    if by_search and judged.certified[rows].any():
-        part = judged.part(rows)
-        _learn_from_certified(certifier, selection, filled, part)
-        certifier.improve(part, Y[rows], members[rows], n_jobs=n_jobs)
-        certifier.insist(part, Y[rows], members[rows], n_jobs=n_jobs)
-        judged.replace(rows, part)
 
 
 def decide_by_trials(

@@ -137,7 +137,7 @@ class Selector:
         narrow = self.X, self.filled
         if len(self.columns) < self.X.shape[1]:
             narrow = self.X[:, self.columns], self.filled[:, self.columns]
-        clean = robust_start(*narrow, self.rng)
+        clean = robust_start(*narrow, self.rng, **self.given.of_clean(len(self.X)))
         one = np.zeros(len(clean), dtype=np.int64)
         free = self._settle(*narrow, clean, one, rounds=6)
         selection = free

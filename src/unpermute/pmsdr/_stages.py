@@ -63,6 +63,14 @@ class Given:
         named = not all(map(self.is_open, ("detector", "clusterer", "basis", "classifier")))
         return self.n_subspaces is not None or named
 
+    def of_clean(self, n_vectors):
+        """What is known of the clean vectors as a whole: their number, and a rank."""
+        single = self.n_subspaces == 1 and np.ndim(self.rank) == 0
+        n_clean = None
+        if self.contamination != "auto":
+            n_clean = n_vectors - resolve_contamination(self.contamination, n_vectors)
+        return {"n_clean": n_clean, "rank": self.rank if single else None}
+
     def cluster_size(self, n_clean):
         """Least size of a cluster: more vectors than its subspace has dimensions."""
         if self.n_subspaces is not None and self.n_subspaces > n_clean:

@@ -8,6 +8,8 @@ A union of subspaces is started from the clusters of a graph, each trimmed in th
 clusters do no harm: vectors that go to the likeliest component leave the superfluous ones empty.
 """
 
+from functools import partial
+
 import numpy as np
 
 from unpermute.pmsdr._explain import in_place
@@ -33,7 +35,7 @@ COST = 2.0
 _SMALL_CLUSTER = 20
 
 
-def robust_start(X, filled, rng):
+def robust_start(X, filled, rng, *, n_clean=None, rank=None):
     """Vectors with little noise for their variance, by views that they did not shape.
 
     Parameters
@@ -41,15 +43,25 @@ def robust_start(X, filled, rng):
     X, filled : ndarray of shape (n_vectors, n_features)
         Vectors with NaN where entries are missing, and with these predicted.
     rng : numpy.random.Generator
+    n_clean : int, default=None
+        Number of clean vectors, if it is known.
+    rank : int, default=None
+        Directions that they need, if that is known.
 
     Returns
     -------
     clean : ndarray of bool of shape (n_vectors,)
     """
-    clean, exact = (
-        _grow(X, filled, _concentrate(X, filled, surprise), surprise, rng)
-        for surprise in (_noise, _unlikeliness)
-    )
+    found = []
+    for surprise in (_noise, _unlikeliness):
+        fit = partial(_stand, X, filled, rank=rank)
+        clean = _concentrate(X, fit, surprise, np.ones(len(X), dtype=bool), _TRUSTED)
+        if n_clean is None:
+            clean = _grow(X, fit, surprise, clean, rng)
+        else:
+            clean = _concentrate(X, fit, surprise, clean, n_clean / len(X))
+        found.append(clean)
+    clean, exact = found
     return exact if _is_far_likelier(X, filled, exact, clean) else clean
 
 
@@ -63,20 +75,19 @@ def _unlikeliness(standing, X):
     return -2.0 / X.shape[1] * standing.likelihood - np.log(np.nanvar(X, axis=1) + 1e-300)
 
 
-def _stand(X, filled, clean):
+def _stand(X, filled, clean, rank=None):
     """Fit the clean vectors, and judge all by folds that they did not shape."""
-    component = fit_component(filled[clean])
+    component = fit_component(filled[clean], rank=rank)
     folds = np.full(len(X), -1)
     folds[clean] = component.folds
     return component, in_place(X, component, folds)
 
 
-def _concentrate(X, filled, surprise):
-    """Fit again and again to the third with the least surprise (C-steps of FastLTS)."""
-    clean = np.ones(len(X), dtype=bool)
+def _concentrate(X, fit, surprise, clean, share):
+    """Fit again and again to those with the least surprise (C-steps of FastLTS)."""
     for _ in range(_STEPS):
-        before, found = clean, surprise(_stand(X, filled, clean)[1], X)
-        clean = found <= np.quantile(found, _TRUSTED)
+        before, found = clean, surprise(fit(clean)[1], X)
+        clean = found <= np.quantile(found, share)
         if np.array_equal(clean, before):
             break
     return clean
@@ -91,10 +102,10 @@ def _is_far_likelier(X, filled, one, other):
     return np.mean(ours - theirs) > FAR_MORE_LIKELY * X.shape[1]
 
 
-def _grow(X, filled, clean, surprise, rng):
+def _grow(X, fit, surprise, clean, rng):
     """Take in all vectors that are more like these than like shuffled copies of them."""
     for _ in range(_ROUNDS):
-        component, standing = _stand(X, filled, clean)
+        component, standing = fit(clean)
         found = surprise(standing, X)
         copies, _ = shuffle(X[clean], scattered(SHARES), rng)
         tried = surprise(held_out_standing(copies, component), copies)
