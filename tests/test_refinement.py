@@ -132,3 +132,11 @@ def test_lightly_shuffled_vectors_of_a_large_subspace(seed):
     given = {"contamination": int(data.outlier_mask.sum()), "random_state": 0}
     X_fixed = PMSDR(1, 25, **given).fit_transform(data.X)
     assert recovery_error(data.X_clean, X_fixed, mask=data.outlier_mask) < 0.05
+
+
+def test_as_many_vectors_are_repaired_as_are_known_to_be_damaged():
+    """Lightly shuffled ones gain less than the cut would have it."""
+    data = make_permuted_subspaces(1, rank=2, shuffled_ratio=0.1, random_state=0)
+    given = {"contamination": int(data.outlier_mask.sum()), "random_state": 0}
+    X_fixed = PMSDR(1, 2, **given).fit_transform(data.X)
+    assert recovery_error(data.X_clean, X_fixed, mask=data.outlier_mask) < 0.02

@@ -27,7 +27,8 @@ _FEWEST = 5
 # Relative increase of the gain that counts as an improvement.
 _WORTH_IT = 0.2
 # Random starts per vector of up to 100 entries and component; the share of the pilot that must be
-# left louder than clean vectors to try them if nothing else helps, and share that they must help.
+# left louder than clean vectors to try them if nothing else helps, and the share that they must
+# improve, unless they certify one.
 _STARTS, _MANY = 2000, 0.2
 # Share of the pilot that is certified from which certificates can be had for most vectors, and
 # share that must improve otherwise.
@@ -86,8 +87,8 @@ class Certifier:
         if len(pilot) >= _FEWEST and (self.is_used or np.mean(loud) > _MANY):
             left = np.setdiff1d(pilot, pilot[: len(certified)][certified])
             left = left[self._has_hope(judged.part(left), Y)][:_SEARCHED]
-            helped = np.any(self._try(_STARTS, judged, Y, membership, left, n_jobs), axis=0)
-            if np.sum(helped) > _MANY * len(left):
+            certified, improved = self._try(_STARTS, judged, Y, membership, left, n_jobs)
+            if certified.any() or np.sum(improved) > _MANY * len(left):
                 self.is_used, self.starts = True, _STARTS
 
     def learn(self, X, labels):

@@ -497,12 +497,17 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         self._keep_subspaces(self._classes)
         if self._classes.classifier is not None:
             self.classifier_ = self._classes.classifier
-        self._enter_classes(part, estimates, labels, flags)
+        self._enter_classes(X, part, estimates, labels, flags)
 
-    def _enter_classes(self, part, estimates, labels, flags):
+    def _enter_classes(self, X, part, estimates, labels, flags):
         part.labels[:] = labels
-        if self._classes is not None and self.output == "subspace" and flags.any():
-            part.X[flags] = self._classes.project(estimates[flags], labels[flags])
+        if self._classes is None or self.output != "subspace" or not flags.any():
+            return
+        # An unsure repair may be a wild guess: the less sure, the nearer to the observed vector.
+        observed = np.where(np.isnan(X), estimates, X)
+        sure = part.confidence[flags, None]
+        mixed = sure * estimates[flags] + (1.0 - sure) * observed[flags]
+        part.X[flags] = self._classes.project(mixed, labels[flags])
 
     def _keep_subspaces(self, found):
         self.bases_, self.offsets_ = found.bases, found.offsets
@@ -584,7 +589,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
                 damaged = part.status != "clean"
                 estimates = model.estimates(X[rows], judged, damaged)
                 labels = self._classes.label(X[rows], estimates, damaged)
-                self._enter_classes(part, estimates, labels, damaged)
+                self._enter_classes(X[rows], part, estimates, labels, damaged)
             repaired.enter(rows, part)
             others = np.setdiff1d(np.arange(start, stop), rows)
             if len(others) > 0:  # not judged: they belong to the nearest subspace

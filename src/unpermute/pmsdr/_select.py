@@ -162,10 +162,20 @@ class Selector:
             selection.clean & (selection.labels < 0), selection.judged.component, selection.labels
         )
         patterns = self._patterns(selection)
-        return self._settle(
+        final = self._settle(
             self.X, self.filled, selection.clean, labels, rounds=3, effort=FULL,
             patterns=patterns, cost=_LAST_COST, rank=selection.rank, union=selection.union,
         )  # fmt: skip
+        return final if final is None else self._with_known_number(final)
+
+    def _with_known_number(self, selection):
+        """As many vectors look damaged as are known to be: repairs of all of them are wanted."""
+        count = 0 if self.given.contamination == "auto" else int(self.given.contamination)
+        if count > 0:
+            gain = np.sort(np.maximum(selection.judged.gain, 0.0))[::-1]
+            between = gain[count - 1 : count + 1].mean()
+            selection.cut = min(selection.cut, float(between))
+        return selection
 
     def _take_back(self, X, filled, selection, labels):
         """Begin again with those vectors, too, that neither stand nor are repaired as clean ones.
