@@ -235,9 +235,10 @@ def random_table(seed):
 
 
 def damage(table, how, share, seed):
-    """A copy with a share of the records damaged: "swap", "shift" or "cycle" (of four cells).
+    """A copy with a share of the records damaged.
 
-    Only cells with different values are swapped.
+    How: "swap", "shift", "cycle" (of four cells) or "twice" (two swaps). Only cells with different
+    values are swapped.
     """
     rng = np.random.default_rng([round(share * 1e6), seed])
     values = table.to_numpy(dtype=object)
@@ -251,6 +252,8 @@ def damage(table, how, share, seed):
             else:
                 places = rng.choice(p, 2 if how == "swap" else min(4, p), replace=False)
                 order[places] = np.roll(places, 1)
+                if how == "twice":
+                    order[places] = places[::-1]
             if not np.all(same(values[r, order], values[r])):
                 break
         damaged[r] = values[r, order]

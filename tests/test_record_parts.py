@@ -34,11 +34,13 @@ from unpermute.records._calibrate import (
 )
 from unpermute.records._cells import DATE, MISSING, NUMBER, TEXT, kinds_of
 from unpermute.records._crowds import limits_of, rivals_of
+from unpermute.records._decide import decide
 from unpermute.records._dependence import _log_ratios
 from unpermute.records._divided import find_divisions
 from unpermute.records._evidence import Evidence
 from unpermute.records._model import _foreign, fit_model, learn_model
 from unpermute.records._pairs import Binned, best_segment, ratios
+from unpermute.records._parts import Parts
 from unpermute.records._prior import default_prior, update_prior
 from unpermute.records._read import _date, _number
 from unpermute.records._runs import find_runs
@@ -854,9 +856,10 @@ def test_nothing_is_changed_where_most_records_would_move(n_odd, changed):
     calibration = Calibration(
         score[odd], np.zeros(n_odd, dtype=bool), np.full(50, 15.0), np.zeros(50, dtype=bool),
         np.ones(50), np.append(1.0, np.zeros(1 + N_KINDS)), *np.full((2, 3, 3), np.inf),
+        np.zeros(2 + N_KINDS),
     )  # fmt: skip
     cells = number_cells(np.random.default_rng(0).normal(size=(n, 3)))
-    decide, undecided = _repair.decide, _repair._share_undecided(calibration, evidence)
+    undecided = _repair._share_undecided(calibration, evidence)
     alone = decide(cells, evidence, calibration, None, 0.95, np.zeros(3), undecided)
     assert set(alone.status[odd]) == {"recovered" if changed else "uncertain"}
     assert (alone.confidence[odd].max() > 0.5) == changed
@@ -881,7 +884,7 @@ def test_trials_count_as_often_as_their_kind_of_damage_occurs(rng):
         for part in (found, seen)
     )  # fmt: skip
     nothing = np.zeros(n, dtype=int)
-    trials = Trials(evidence, np.ones(n, dtype=bool), nothing, nothing, nothing, orders)
+    trials = Trials(evidence, np.ones(n, dtype=bool), nothing, nothing, nothing, orders, orders)
     weights = weigh(trials, table)
     assert weights[: n // 2].sum() < 0.1 * weights.sum()
     assert weights.mean() == pytest.approx(1)
@@ -894,7 +897,13 @@ def test_four_cells_are_told_from_five():
     orders, seen = np.concatenate([fours, fives]), np.argsort(fours[:100], axis=1)
     nothing = np.zeros(n, dtype=int)
     trials = Trials(
-        _evidence(np.argsort(orders, axis=1)), nothing == 0, nothing, nothing, nothing, orders
+        _evidence(np.argsort(orders, axis=1)),
+        nothing == 0,
+        nothing,
+        nothing,
+        nothing,
+        orders,
+        orders,
     )
     weights = weigh(trials, _evidence(seen))
     assert weights[n // 2 :].sum() < 0.1 * weights.sum()
@@ -906,8 +915,9 @@ def test_kinds_of_proposals_are_corrected_apart():
     threes[:, :3], fours[:, :4] = [1, 2, 0], [1, 2, 3, 0]
     found = _evidence(np.concatenate([threes, fours]))
     right, nothing = np.arange(n) >= n // 2, np.zeros(n, dtype=int)
-    trials = Trials(found, right, nothing, nothing, nothing, found.permutations)
-    calibration = calibrate(found, trials, np.ones(n), *np.full((2, p, p), np.inf))
+    trials = Trials(found, right, *[nothing] * 3, *[found.permutations] * 2)
+    parts = Parts(nothing[:0], found.permutations[:0], found.clear[:0])
+    calibration = calibrate(found, trials, np.ones(n), *np.full((2, p, p), np.inf), parts)
     damaged, confidence = calibration.probabilities(found)
     assert np.max((confidence / damaged)[~right]) < 0.1
     assert np.min((confidence / damaged)[right]) > 0.9

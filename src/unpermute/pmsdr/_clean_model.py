@@ -24,7 +24,8 @@ from unpermute.pmsdr._judge import (
     repair_further,
 )
 from unpermute.pmsdr._model import mean_outside
-from unpermute.pmsdr._natural import Neighbours
+from unpermute.pmsdr._natural import natural_shares
+from unpermute.pmsdr._profile import Profiles
 from unpermute.pmsdr._put_back import Repaired
 from unpermute.pmsdr._select import Selector
 from unpermute.pmsdr._some_entries import SomeEntries, is_everywhere
@@ -98,10 +99,6 @@ class Judge(ABC):
     def shortened(self):
         """What judges trials of very long vectors by some of their entries; None: by all."""
         return None
-
-    def margins_of_clean(self, judged, vectors, membership, trials):
-        """Margins (:mod:`unpermute.pmsdr._natural`) that undamaged vectors have; 0: unknown."""
-        return judged.margin
 
     def is_suspicious(self, judged, Y):
         """Vectors that gain by a repair, or have far more noise than clean ones."""
@@ -195,21 +192,21 @@ class CleanModel(Judge):
     ----------
     mixture : Mixture
     certifier : Certifier
+    profiles : Profiles
+        Which values clean vectors hold.
     recoverer : str or callable
         Whose answers count; "search": those of the EM and of the search, whichever is likelier.
     seed : int
     some : SomeEntries or None
         The entries by which trials of very long vectors are judged.
-    neighbours : Neighbours or None
-        Which entries go together in clean vectors.
     """
 
     mixture: Mixture
     certifier: Certifier
+    profiles: Profiles
     recoverer: Any = "search"
     seed: int = 0
     some: SomeEntries | None = None
-    neighbours: Neighbours | None = None
 
     def propose(self, Y, membership=None, *, n_jobs=None):
         """Best repairs of vectors in units of the model; returns a :class:`Judged`."""
@@ -222,38 +219,18 @@ class CleanModel(Judge):
         rows = rows[~part.certified]
         repair(judged, Y, rows, self.mixture, membership, FULL, n_jobs=n_jobs)
         self.work_harder(judged, Y, rows, membership, n_jobs=n_jobs)
-        self.look_at_neighbours(judged, Y, np.flatnonzero(~quiet), membership)
+        self.look_at_deviations(judged, Y, np.flatnonzero(~quiet), membership)
         return judged
 
-    def look_at_neighbours(self, judged, Y, rows, membership):
-        """Enter how smooth some vectors are, as they stand and repaired."""
-        if self.neighbours is None:
-            return
-        part, folds = judged.part(rows), membership.folds[rows]
-        own, repaired = (self._looked_at(each, part) for each in (Y[rows], part.values))
-        judged.smooth_after[rows] = self.neighbours.smoothness(repaired, folds)
-        judged.margin[rows] = self.neighbours.margin(own, repaired, self._moved(part), folds)
-
-    def margins_of_clean(self, judged, vectors, membership, trials):
-        """Margins of clean vectors, each shuffled as a trial was: these are odd by nature."""
-        if self.neighbours is None:
-            return judged.margin
-        own, moved = self._looked_at(vectors, judged), self._moved(trials.judged)
-        moved = moved[trials.judged.gain > self.cut]
-        if len(moved) == 0:
-            return judged.margin
-        return self.neighbours.margin(own, own, np.resize(moved, own.shape), membership.folds)
-
-    def _looked_at(self, Y, judged):
-        """Vectors by the entries that are looked at, missing ones as predicted."""
-        columns = slice(None) if self.some is None else self.some.columns
-        return np.where(np.isnan(Y), judged.fitted, Y)[:, columns]
-
-    def _moved(self, judged):
-        """Which of these entries a repair moves."""
-        moved = judged.permutations != np.arange(judged.permutations.shape[1])
-        short = self.some is None or moved.shape[1] == len(self.some.columns)
-        return moved if short else moved[:, self.some.columns]
+    def look_at_deviations(self, judged, Y, rows, membership):
+        """Enter how natural some vectors are, as they stand and repaired."""
+        judged.likeness[rows] = self.profiles.likeness(Y[rows], membership.folds[rows])
+        mixture = self.mixture if self.some is None else self.some.mixture
+        own = mixture, membership[rows], judged.component[rows]
+        for shares, vectors in ((judged.natural, Y), (judged.natural_after, judged.values)):
+            filled = np.where(np.isnan(vectors[rows]), judged.fitted[rows], vectors[rows])
+            filled = filled if self.some is None else filled[:, self.some.columns]
+            shares[rows] = natural_shares(filled, *own)
 
     def shortened(self):
         """Judge by some entries, if these are many; a recoverer of the user's own sees all."""
@@ -301,22 +278,20 @@ def learn_model(X, given, *, min_confidence):
     mixture, members, n_jobs = selection.mixture, selection.membership, given.n_jobs
     certifier = Certifier(mixture, *_subspaces(selection, given.affine, 0.0), seed=given.seed)
     bases, offsets = _subspaces(selection, given.affine, centre / unit)
-    judged = selection.judged
+    judged, clean = selection.judged, selection.clean
+    profiles = Profiles.of(selector.filled[clean], members.folds[clean], seed=given.seed)
     model = CleanModel(
         centre=centre, unit=unit, bases=bases, offsets=[unit * offset for offset in offsets],
         cut=selection.cut, loudest=selection.loudest, judged=judged,
         noise_report=_noise_report(selection, unit), mixture=mixture, certifier=certifier,
-        recoverer=given.recoverer, seed=given.seed,
+        profiles=profiles, recoverer=given.recoverer, seed=given.seed,
     )  # fmt: skip
     if model.recoverer == "search":
         model.some = SomeEntries.of(mixture, seed=given.seed)
-    columns = slice(None) if model.some is None else model.some.columns
-    clean = selector.filled[selection.clean][:, columns]
-    model.neighbours = Neighbours.of(clean, members.folds[selection.clean], seed=given.seed)
     damaged = np.flatnonzero(selection.damaged)
     seen = judged.part(damaged)  # as trials are seen at a glance
     _repair_suspicious(model, selection, selector.filled, Y, n_jobs)
-    model.look_at_neighbours(judged, Y, np.arange(len(Y)), members)
+    model.look_at_deviations(judged, Y, np.arange(len(Y)), members)
     decide_by_trials(
         model, Y, damaged, members, seen, min_confidence=min_confidence, rng=selector.rng,
         n_jobs=n_jobs,
@@ -393,8 +368,7 @@ def decide_by_trials(
     tried = run(judge, judge.propose, patterns, trials)
     found = model.judged.part(damaged)
     judged = model.judged.part(clean)
-    margins = model.margins_of_clean(judged, vectors, own, tried)
-    model.rule, known = learn_rule(found, Y[damaged], model.cut, judged, vectors, tried, margins)
+    model.rule, known = learn_rule(found, Y[damaged], model.cut, judged, vectors, tried)
     model.report = report_trials(model, tried, known, min_confidence)
     model.report.n_suspicious = len(damaged)
 

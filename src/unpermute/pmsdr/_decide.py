@@ -1,12 +1,13 @@
 r"""One decision: flagged if it looks damaged rather than odd, changed if trials show that it helps.
 
 A vector looks damaged if its repair gains more than a cut. It may be clean or odd all the same, and
-three things tell, all measured on this very matrix:
+four things tell, all measured on this very matrix:
 
 1. The **rank** among the trials, clean vectors shuffled as the damaged ones seem to be: damaged
    vectors stand anywhere, others among the weakest.
 2. The **gain**: clean vectors, judged by folds that they did not shape, have gains with a tail.
 3. What it **deviates** by (:mod:`unpermute.pmsdr._natural`): odd vectors deviate as clean ones do.
+4. The **values** it holds (:mod:`unpermute.pmsdr._profile`): those of odd vectors may be others.
 
 How many vectors of either kind there are, and how the undamaged ones are spread, is averaged over
 what explains all vectors, so that it is never surer than this matrix allows.
@@ -53,8 +54,9 @@ _ALIKE = 0.1
 # Share of moved entries above which a vector is like any other in any order, number of clean
 # vectors below which they are few, and the evidence in nats that both need.
 _MOSTLY, _FEW, _NEED = 0.7, 50, 20.0
-# Least scale, in nats per entry, of the evidence for a repair that odd vectors have by nature.
-_CHANCE = 0.2
+# Least scale, in nats per entry, of the evidence for a repair that odd vectors have by nature:
+# misfit adds up over the entries.
+_CHANCE = 0.1
 # Inverse penalty: successes and failures may be separable, and odds must stay finite.
 _PENALTY = 1.0
 # Parts in which trials are left out of the regression that orders them, and quantile of the scores
@@ -208,9 +210,12 @@ class Ranks:
 
     @classmethod
     def of(cls, tried, known):
-        """Ranks among trials, and the odds that follow from what is `known` of vectors."""
-        n = len(tried)
-        ranks = cls([np.sort(own) for own in _strengths(tried)], np.arange(n) / n, np.empty(0))
+        """Ranks among trials, and the odds that follow from the strengths of vectors.
+
+        Both have a row per strength.
+        """
+        n = len(tried[0])
+        ranks = cls([np.sort(own) for own in tried], np.arange(n) / n, np.empty(0))
         ranks = cls(ranks.strengths, np.sort(ranks._lowest(tried)), np.empty(0))
         places = (np.arange(n + 1.0) + 1.0)[:, None, None, None] / (n + 2.0)
         undamaged = _NEARNESS * places ** (_NEARNESS - 1.0) * _FALSE
@@ -234,14 +239,14 @@ class Ranks:
 
     def _is_beyond(self, known):
         """Vectors that are far weaker than all trials: below Tukey's outer fence."""
-        beyond = np.zeros(len(known), dtype=bool)
-        for ours, own in zip(self.strengths, _strengths(known), strict=True):
+        beyond = np.zeros(len(known[0]), dtype=bool)
+        for ours, own in zip(self.strengths, known, strict=True):
             lower, upper = np.quantile(ours, [0.25, 0.75])
             beyond |= own < min(lower - _FAR_OUT * (upper - lower), ours[0] - _ALIKE)
         return beyond
 
     def _lowest(self, known):
-        columns = zip(self.strengths, _strengths(known), strict=True)
+        columns = zip(self.strengths, known, strict=True)
         return np.min(
             [np.searchsorted(ours, own + _ALIKE) / len(ours) for ours, own in columns], axis=0
         )
@@ -263,8 +268,8 @@ class Rule:
     ----------
     cut : float
         Gain above which a vector looks damaged.
-    ranks : Ranks
-        Where it stands among the trials.
+    ranks, likeness : Ranks
+        Where it stands among the trials, and where its values do.
     gains : Gains
         Clean rather than damaged, by the gain.
     natural : Naturalness or None
@@ -282,6 +287,7 @@ class Rule:
 
     cut: float
     ranks: Ranks
+    likeness: Ranks
     gains: Gains
     natural: Naturalness | None
     chance: tuple[float, float]
@@ -299,7 +305,7 @@ class Rule:
         known = known_of(judged.part(rows), Y[rows]) if known is None else known
         clean = self.gains.log_odds(judged.gain[rows])
         # A certified order is no accident, however weak the vector is among the trials.
-        certified, odd = judged.certified[rows], self.ranks.log_odds(known)
+        certified, odd = judged.certified[rows], self.ranks.log_odds(_strengths(known))
         # Where most entries moved, or few vectors tell, odd vectors can be sorted as well.
         needed = np.where(self.few | (judged.share[rows] > _MOSTLY), np.log1p(_NEED), -np.inf)
         by_chance = known[:, 1] <= needed
@@ -307,14 +313,13 @@ class Rule:
         evidence = np.sign(known[:, 1]) * np.expm1(np.abs(known[:, 1]))
         odd = np.minimum(odd, self.chance[0] - evidence / self.chance[1])
         odd = np.where(by_chance, np.maximum(odd, -np.log(2.0)), odd)
-        natural = np.zeros(len(rows))
+        # Values unlike those of clean vectors are not put right by any order.
+        odd = np.logaddexp(odd, self.likeness.log_odds([judged.likeness[rows]]))
+        undamaged = np.logaddexp(odd, clean)
         if self.natural is not None:
-            natural = self.natural.log_odds(judged.margin[rows], judged.smooth_after[rows])
-        # That a vector is rough tells shuffled from odd ones, but not from what gains by chance.
-        smooth = np.maximum(natural, 0.0)
-        undamaged = np.logaddexp(odd + natural, clean + smooth)
-        proven = smooth - logit(self.proven)
-        undamaged = np.where(certified, np.minimum(undamaged, proven), undamaged)
+            own = judged.natural[rows], judged.natural_after[rows]
+            undamaged = undamaged + self.natural.log_odds(*own)
+        undamaged = np.where(certified, np.minimum(undamaged, -logit(self.proven)), undamaged)
         damage[rows] = expit(-undamaged)
         closer = {output: np.zeros(len(Y)) for output in self.closer}
         for output, success in self.closer.items():
@@ -339,7 +344,7 @@ def known_of(judged, Y):
     )
 
 
-def learn_rule(judged, Y, cut, clean, vectors, trials, margins):
+def learn_rule(judged, Y, cut, clean, vectors, trials):
     """Learn the rule.
 
     Parameters
@@ -368,9 +373,10 @@ def learn_rule(judged, Y, cut, clean, vectors, trials, margins):
     tried = known_of(tried_ones, trials.observed[found])
     if found.sum() < _ENOUGH:
         return None, tried
-    ranks = Ranks.of(tried, known_of(judged, Y))
+    ranks = Ranks.of(_strengths(tried), _strengths(known_of(judged, Y)))
+    likeness = Ranks.of([tried_ones.likeness], [judged.likeness])
     gains = Gains.of(clean.gain, judged.gain, trials.judged.gain)
-    natural = Naturalness.of(margins, tried_ones.margin, tried_ones.smooth_after)
+    natural = Naturalness.of(clean.natural, tried_ones.natural, tried_ones.natural_after)
     errors = trials.squared_errors()
     closer = {}
     for output, after in zip(OUTPUTS, errors[1:], strict=True):
@@ -383,4 +389,4 @@ def learn_rule(judged, Y, cut, clean, vectors, trials, margins):
     largest = np.max(clean.part(gaining).evidence(vectors[gaining]), initial=least)
     chance = float(np.log(max(len(vectors), 1))), float(largest)
     few = len(vectors) < _FEW
-    return Rule(cut, ranks, gains, natural, chance, float(proven), closer, few), tried
+    return Rule(cut, ranks, likeness, gains, natural, chance, float(proven), closer, few), tried

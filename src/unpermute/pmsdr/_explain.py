@@ -63,6 +63,8 @@ class Component:
         Fitted without each fold of the members; the last one to all of them.
     directions : ndarray of float32 of shape (n_folds + 1, rank, n_features)
         Likewise.
+    further : ndarray of float32 of shape (n_folds + 1, n_further, n_features)
+        Some of the principal directions that follow.
     folds : ndarray of int of shape (n_members,)
         The fold of every member.
     variances : ndarray of float32 of shape (rank,)
@@ -75,6 +77,7 @@ class Component:
 
     means: np.ndarray
     directions: np.ndarray
+    further: np.ndarray
     folds: np.ndarray
     variances: np.ndarray
     noise: float

@@ -114,9 +114,12 @@ class Judged:
         Squared noise scale of the vector as it stands, and of the repaired one.
     share : ndarray
         Share of the entries that moved.
-    smooth_after, margin : ndarray
-        How smooth it is repaired, and how much smoother it is as it stands than a shuffle of that;
-        0 if nobody looked.
+    natural, natural_after : ndarray
+        Share of the deviations that is like those of clean vectors, as it stands and repaired;
+        one half if nobody looked.
+    likeness : ndarray
+        How like those of clean vectors its values are (:mod:`unpermute.pmsdr._profile`); 0 if
+        nobody looked.
     certified : ndarray of bool
         Whether the search has proven the order.
     stands_for : ndarray
@@ -138,8 +141,9 @@ class Judged:
     noise: np.ndarray
     noise_after: np.ndarray
     share: np.ndarray
-    smooth_after: np.ndarray
-    margin: np.ndarray
+    natural: np.ndarray
+    natural_after: np.ndarray
+    likeness: np.ndarray
     certified: np.ndarray
     stands_for: np.ndarray
     fitted: np.ndarray
@@ -158,8 +162,9 @@ class Judged:
         return cls(
             gain=np.zeros(n), observed=observed, likelihood=observed.copy(),
             component=nearest.copy(), nearest=nearest, noise=noise, noise_after=noise.copy(),
-            share=np.zeros(n), smooth_after=np.zeros(n), margin=np.zeros(n),
-            certified=np.zeros(n, dtype=bool), stands_for=np.ones(n), fitted=Y.copy(),
+            share=np.zeros(n), natural=np.full(n, 0.5), natural_after=np.full(n, 0.5),
+            likeness=np.zeros(n), certified=np.zeros(n, dtype=bool), stands_for=np.ones(n),
+            fitted=Y.copy(),
             staying=np.ones(Y.shape, np.float32), variance=np.zeros(Y.shape, np.float32),
             permutations=np.tile(np.arange(n_features, dtype=kind), (n, 1)), values=Y.copy(),
             blend=Y.copy(), doubt=np.zeros_like(Y),
@@ -175,10 +180,14 @@ class Judged:
         return Judged(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
     def move_back(self, Y):
-        """Sort the values of every vector into the places where they are probably wrong."""
+        """Sort the values of every vector among the places where leaving them costs too much.
+
+        That is, where the expected squared error of the value is more than the noise explains.
+        """
         self.weigh(Y)
         self.permutations[:] = np.arange(Y.shape[1])
-        away, missing = self.staying < 0.5, np.isnan(Y).any(axis=1)
+        away = (Y - self.blend) ** 2 + self.doubt > self.variance
+        missing = np.isnan(Y).any(axis=1)
         sort_into(Y, self.blend, away & ~missing[:, None], self.permutations)
         for j in np.flatnonzero(missing):
             places = np.flatnonzero(away[j] | np.isnan(Y[j]))

@@ -40,6 +40,8 @@ _MAX_RANK, _RANKS_TRIED = 150, 12
 # Share of the entries of held-out vectors that predict the hidden rest, and the relative excess of
 # the squared error at which a smaller rank is preferred; one standard error also is no difference.
 _SHOWN, _RANK_LOSS = 0.6, 0.02
+# Directions beyond the rank that are kept at most.
+_FURTHER = 30
 # Conjugate-gradient steps of that prediction.
 _STEPS = 6
 # Noise below this share of the mean variance of an entry is rounding of float32 products.
@@ -84,13 +86,15 @@ def fit_component(X, *, rank=None, seed=0):
     rank = min(rank, most)
     noise = noises[rank - 1]
     variances = np.maximum(variances[:rank], 1.001 * noise).astype(np.float32)
-    directions = np.ascontiguousarray(directions[:, :rank])
+    # Those that follow tell what clean vectors leave over; most of them would hold anything.
+    last = min(rank + min(_FURTHER, (n_features - rank) // 4), most)
+    further, directions = directions[:, rank:last], np.ascontiguousarray(directions[:, :rank])
     entry_noise = _entry_noise(Z, directions, ends, variances, np.float32(noise))
     mean = X.mean(axis=0)
-    whole = principal_directions(X - mean, rank).astype(np.float32)
+    whole = principal_directions(X - mean, last).astype(np.float32)
     component = Component(
-        np.vstack([means, mean]), np.concatenate([directions, whole[None]]), folds,
-        variances, noise, entry_noise,
+        np.vstack([means, mean]), np.concatenate([directions, whole[None, :rank]]),
+        np.concatenate([further, whole[None, rank:]]), folds, variances, noise, entry_noise,
     )  # fmt: skip
     noise = max(float(held_out_standing(X, component).noise.mean()), 0.05 * noise)
     return replace(component, noise=noise)

@@ -1,172 +1,119 @@
-r"""Whether a vector is as rough as a shuffle of its repair would be, or odd by nature.
+r"""Whether a vector deviates from its subspace as clean vectors do, or as shuffled ones do.
 
-A clean vector that is odd as a whole (an outline unlike all others, an event at another time) is
-still usual in its parts: neighbouring samples are alike, pixels of one cheek have one shade. A shuffle
-leaves no two entries together. So every entry is predicted from a few others, those it is most
-correlated with in clean vectors. This gives the smoothness of a vector,
+What clean vectors leave over lies along some directions more than along others: an odd outline is
+still smooth, an odd face still has shadows. What a shuffle adds lies along all of them alike. With
+the principal directions W that follow those of the component, by folds without the vector,
 
-.. math:: s(x) = \log \frac{\sum_j (x_j - \mu_j)^2}{\sum_j (x_j - \hat x_j)^2}, \quad
-          \hat x_j = \mu_j + \sum_{k \in N(j)} b_{jk} (x_k - \mu_k) .
+.. math:: s = \frac{\lVert W (x - \mu) \rVert^2}{\lVert x - \mu \rVert^2 - \lVert V (x - \mu)
+          \rVert^2}
 
-If x is a shuffle of its repair v, then v with the same entries shuffled anew is about as smooth as x.
-The margin s(x) − s(shuffled v) is then near 0, and large if x is odd by nature. How large, the clean
-vectors and the trials of this very matrix tell. Where no entries go together, as in noise, both have
-margins near 0, and these tell nothing.
+is large for vectors that are odd by nature, and small for shuffled ones. How much larger, the clean
+vectors and the trials of this very matrix tell. Where noise has no such directions, both are much
+alike, and no vector counts as shuffled for that.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
+from scipy.special import logit
 
-__all__ = ["Naturalness", "Neighbours"]
+__all__ = ["Naturalness", "natural_shares"]
 
-# Entries that predict one, and at most so many are predicted: more cost time and tell the same.
-_NEIGHBOURS, _PREDICTED = 4, 500
-# Ridge of that prediction, relative to the variance of the neighbours: these may be all alike.
-_RIDGE = 1e-2
-# Fewer clean vectors, or trials, do not tell a distribution.
-_ENOUGH = 20
-# Least width of a kernel: small samples may be alike by chance.
+# Shares nearer to 0 or 1 than this are as good as these, and so many vectors tell a distribution.
+_LEAST_SHARE, _ENOUGH = 1e-3, 20
+# Least width of a distribution of logits: small samples may be alike by chance.
 _LEAST_WIDTH = 0.1
-# Quantile of the trials below which a repaired vector is not smooth.
+# Quantile of the trials below which a repaired vector is not natural.
 _UNUSUAL = 0.05
 
 
-@dataclass(frozen=True)
-class Neighbours:
-    """Which entries predict which, learned from either half of the clean vectors.
+def natural_shares(Y, mixture, membership, component):
+    """Share of what vectors deviate from their component that is along the directions that follow.
 
-    Attributes
+    Parameters
     ----------
-    entries : ndarray of int of shape (n_predicted,)
-        Entries that are predicted.
-    means : ndarray of shape (2, n_features)
-        Of the clean vectors of odd folds, and of even ones.
-    neighbours : ndarray of int of shape (2, n_predicted, n_neighbours)
-        Entries that predict each.
-    slopes : ndarray of shape (2, n_predicted, n_neighbours)
-        How.
-    order : ndarray of int of shape (n_features,)
-        A random order, in which a shuffle passes every value on to the next entry.
+    Y : ndarray of shape (n_vectors, n_features)
+        Without missing entries.
+    mixture : Mixture
+    membership : Membership
+        Says by which folds they are judged.
+    component : ndarray of int of shape (n_vectors,)
+        Component of every vector.
+
+    Returns
+    -------
+    ndarray of shape (n_vectors,)
+        One half where a component has no further directions.
     """
-
-    order: np.ndarray
-    entries: np.ndarray
-    means: np.ndarray
-    neighbours: np.ndarray
-    slopes: np.ndarray
-
-    @classmethod
-    def of(cls, X, folds, *, seed=0):
-        """Learn from clean vectors without missing entries, and their folds; None: too few."""
-        halves = [X[folds % 2 != half] for half in range(2)]
-        if min(map(len, halves)) < _ENOUGH // 2 or X.shape[1] <= _NEIGHBOURS:
-            return None
-        rng = np.random.default_rng(seed)
-        order, entries = rng.permutation(X.shape[1]), rng.permutation(X.shape[1])[:_PREDICTED]
-        learned = [_regress(half, entries) for half in halves]
-        return cls(order, entries, *(np.stack(each) for each in zip(*learned, strict=True)))
-
-    def margin(self, Y, repaired, moved, folds):
-        """How much smoother vectors are than their repairs with the `moved` entries shuffled."""
-        shuffled = _shuffled(repaired, moved, self.order)
-        return self.smoothness(Y, folds) - self.smoothness(shuffled, folds)
-
-    def smoothness(self, Y, folds):
-        """Smoothness of vectors without missing entries, by the half without their fold."""
-        found = np.empty(len(Y))
-        for half in range(2):
-            rows = folds % 2 == half
-            Z = Y[rows] - self.means[half]
-            own = Z[:, self.entries]
-            errors = own.copy()
-            for near, slopes in zip(self.neighbours[half].T, self.slopes[half].T, strict=True):
-                errors -= slopes * Z[:, near]
-            squares = (np.einsum("ij,ij->i", each, each) + 1e-300 for each in (own, errors))
-            found[rows] = np.log(np.divide(*squares))
-        return found
-
-
-def _regress(X, entries):
-    """Mean, and neighbours and slopes of some entries."""
-    mean = X.mean(axis=0)
-    Z = X - mean
-    together, scale = Z[:, entries].T @ Z, np.sqrt(np.einsum("ij,ij->j", Z, Z))
-    likeness = np.abs(together) / np.maximum(scale, 1e-300)
-    likeness[np.arange(len(entries)), entries] = -1.0
-    near = np.argpartition(-likeness, _NEIGHBOURS - 1, axis=1)[:, :_NEIGHBOURS]
-    among = np.einsum("inj,ink->njk", Z[:, near], Z[:, near])
-    ridge = _RIDGE * np.einsum("njj->n", among) / _NEIGHBOURS + 1e-300
-    among += ridge[:, None, None] * np.eye(_NEIGHBOURS)
-    slopes = np.linalg.solve(among, np.take_along_axis(together, near, axis=1)[..., None])
-    return mean, near, slopes[..., 0]
-
-
-@njit(cache=True, nogil=True)
-def _shuffled(Y, moved, order):
-    """Pass the values of moved entries on from one to the next."""
-    shuffled = Y.copy()
-    for i in range(len(Y)):
-        first, last = -1, -1
-        for j in order:
-            if moved[i, j]:
-                if last < 0:
-                    first = j
-                else:
-                    shuffled[i, j] = Y[i, last]
-                last = j
-        if last >= 0:
-            shuffled[i, first] = Y[i, last]
-    return shuffled
+    shares = np.full(len(Y), 0.5)
+    for k in np.unique(component):
+        own = mixture.components[k]
+        if own.further.shape[1] == 0:
+            continue
+        rows = np.flatnonzero(component == k)
+        folds = np.where(membership.labels[rows] == k, membership.folds[rows], -1)
+        for f in np.unique(folds):
+            some = rows[folds == f]
+            # In double precision: what is left over may be a millionth of the vector.
+            directions = np.linalg.qr(own.directions[f].T.astype(float))[0]
+            left = Y[some] - own.means[f]
+            left = left - (left @ directions) @ directions.T
+            further = np.sum((left @ own.further[f].T) ** 2, axis=1)
+            shares[some] = further / np.maximum(np.sum(left**2, axis=1), 1e-300)
+    return np.clip(shares, _LEAST_SHARE, 1.0 - _LEAST_SHARE)
 
 
 @dataclass(frozen=True)
 class Naturalness:
-    """Margins of clean vectors and of trials.
+    """Shares of clean vectors and of trials, as logits with Student's t.
 
     Attributes
     ----------
-    clean, damaged : ndarray
-        Their margins.
+    clean, damaged : tuple of float
+        Location and width.
     least_after : float
-        Smoothness from which on a repaired vector is as natural as repaired trials.
+        Share from which on a repaired vector is as natural as repaired trials.
+    most : float
+        Largest log-odds that so many vectors can tell.
     """
 
-    clean: np.ndarray
-    damaged: np.ndarray
+    clean: tuple[float, float]
+    damaged: tuple[float, float]
     least_after: float
+    most: float
 
     @classmethod
     def of(cls, clean, tried, tried_after):
-        """Learn from margins of clean vectors and of trials, and how smooth repaired trials are.
+        """Learn from shares of clean vectors, of trials, and of these once they are repaired.
 
         None if they are too few.
         """
         if min(len(clean), len(tried)) < _ENOUGH:
             return None
-        return cls(clean, tried, float(np.quantile(tried_after, _UNUSUAL)))
+        most = float(np.log(min(len(clean), len(tried))))
+        return cls(
+            _typical(clean), _typical(tried), float(np.quantile(tried_after, _UNUSUAL)), most
+        )
 
-    def log_odds(self, margin, after):
-        """Odd vectors per damaged one, as a logarithm.
+    def log_odds(self, natural, after):
+        """Clean vectors per damaged one, as a logarithm.
 
-        Odd vectors have margins like clean ones, or any between these and those of trials. No odds
-        are surer than so many vectors can tell. A vector that is not smooth even when it is repaired
-        is not more likely damaged for that; and none is where clean vectors and trials are not
-        clearly different.
+        A vector that is not natural even when it is repaired is not more likely damaged for that;
+        and none is where clean vectors and trials are not clearly different.
         """
-        span = np.ptp(np.concatenate([self.clean, self.damaged])) + _LEAST_WIDTH
-        odd = 0.5 * (_density(margin, self.clean) + 1.0 / span)
-        odds = np.log(odd) - np.log(_density(margin, self.damaged))
-        odds = np.clip(odds, -np.log(len(self.clean)), np.log(len(self.damaged)))
-        apart = np.quantile(self.clean, 0.25) > np.quantile(self.damaged, 0.75)
-        told = (after >= self.least_after) & apart
+        x, (high, wide), (low, narrow) = logit(natural), self.clean, self.damaged
+        odds = np.clip(_log_t(x, high, wide) - _log_t(x, low, narrow), -self.most, self.most)
+        told = (after >= self.least_after) & (high - low > wide + narrow)
         return np.where(told, odds, np.maximum(odds, 0.0))
 
 
-def _density(x, points):
-    """Density by kernels that are Student's t with four degrees of freedom."""
-    lower, upper = np.quantile(points, [0.25, 0.75])
-    width = max((upper - lower) / 1.35 * len(points) ** -0.2, _LEAST_WIDTH)  # Silverman
-    tails = 1.0 + 0.25 * ((x[:, None] - points) / width) ** 2
-    return 0.375 / width * np.mean(tails**-2.5, axis=1)
+def _typical(shares):
+    """Median and width of logits."""
+    x = logit(shares)
+    lower, centre, upper = np.quantile(x, [0.25, 0.5, 0.75])
+    return float(centre), max(float(upper - lower) / 1.35, _LEAST_WIDTH)
+
+
+def _log_t(x, centre, width):
+    """Log-density of Student's t with four degrees of freedom, up to a constant."""
+    return -2.5 * np.log1p(0.25 * ((x - centre) / width) ** 2) - np.log(width)

@@ -51,6 +51,8 @@ _FAR_OUT = 3.0
 _DIFFER = 0.05
 # Share of the vectors that may still join the clean ones when these are settled.
 _SAME = 0.01
+# Nats per entry by which clean vectors are more likely if their noise is e times smaller.
+_FAR_MORE_LIKELY = 1.0
 
 
 @dataclass

@@ -69,6 +69,7 @@ def _restricted(component: Component, columns):
         component,
         means=np.ascontiguousarray(component.means[:, columns]),
         directions=np.ascontiguousarray(component.directions[:, :, columns] * stretch),
+        further=np.ascontiguousarray(component.further[:, :, columns] * stretch),
         variances=component.variances / stretch**2,
         entry_noise=np.ascontiguousarray(component.entry_noise[columns]),
     )

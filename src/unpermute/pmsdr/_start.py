@@ -52,14 +52,14 @@ def robust_start(X, filled, rng, *, n_clean=None, rank=None):
     -------
     clean : ndarray of bool of shape (n_vectors,)
     """
-    found = []
-    for surprise in (_noise, _unlikeliness):
-        fit = partial(_stand, X, filled, rank=rank)
-        clean = _concentrate(X, fit, surprise, np.ones(len(X), dtype=bool), _TRUSTED)
+    # Concentration finds the tightest third, which may be some of several subspaces.
+    fit, found = partial(_stand, X, filled, rank=rank), []
+    for surprise, steps in ((_noise, 1), (_unlikeliness, _STEPS)):
+        clean = _concentrate(X, fit, surprise, np.ones(len(X), dtype=bool), _TRUSTED, steps)
         if n_clean is None:
             clean = _grow(X, fit, surprise, clean, rng)
         else:
-            clean = _concentrate(X, fit, surprise, clean, n_clean / len(X))
+            clean = _concentrate(X, fit, surprise, clean, n_clean / len(X), _STEPS)
         found.append(clean)
     clean, exact = found
     return exact if _is_far_likelier(X, filled, exact, clean) else clean
@@ -72,7 +72,8 @@ def _noise(standing, X):
 
 def _unlikeliness(standing, X):
     """The same, were the noise normal and the likelihood as it is: a moved entry raises it."""
-    return -2.0 / X.shape[1] * standing.likelihood - np.log(np.nanvar(X, axis=1) + 1e-300)
+    seen = np.sum(~np.isnan(X), axis=1)
+    return -2.0 / seen * standing.likelihood - np.log(np.nanvar(X, axis=1) + 1e-300)
 
 
 def _stand(X, filled, clean, rank=None):
@@ -83,9 +84,9 @@ def _stand(X, filled, clean, rank=None):
     return component, in_place(X, component, folds)
 
 
-def _concentrate(X, fit, surprise, clean, share):
+def _concentrate(X, fit, surprise, clean, share, steps):
     """Fit again and again to those with the least surprise (C-steps of FastLTS)."""
-    for _ in range(_STEPS):
+    for _ in range(steps):
         before, found = clean, surprise(fit(clean)[1], X)
         clean = found <= np.quantile(found, share)
         if np.array_equal(clean, before):
@@ -94,12 +95,14 @@ def _concentrate(X, fit, surprise, clean, share):
 
 
 def _is_far_likelier(X, filled, one, other):
-    """Whether vectors that both fits are to are far likelier under the first."""
-    both = one & other
-    if both.sum() < _FEWEST:
-        return False
-    ours, theirs = (_stand(X, filled, clean)[1].likelihood[both] for clean in (one, other))
-    return np.mean(ours - theirs) > FAR_MORE_LIKELY * X.shape[1]
+    """Whether vectors that the first fit is to are far likelier under it, and the others not less.
+
+    A fit to some of several subspaces makes these likelier, and all others unlikely.
+    """
+    ours, theirs = (_stand(X, filled, clean)[1].likelihood for clean in (one, other))
+    change, left = ours - theirs, other & ~one
+    far = np.mean(change[one]) > FAR_MORE_LIKELY * X.shape[1]
+    return far and (not left.any() or np.median(change[left]) >= 0.0)
 
 
 def _grow(X, fit, surprise, clean, rng):

@@ -21,7 +21,8 @@ from unpermute.records._joint import JointModel, Score
 from unpermute.records._model import RecordModel
 from unpermute.records._prior import MovePrior
 from unpermute.records._read import KINDS, ColumnKind, describe_columns, read_cells
-from unpermute.records._repair import KnownRecords, RecordRepairs, learn_records, repair_records
+from unpermute.records._repair import learn_records, repair_records
+from unpermute.records._result import KnownRecords, RecordRepairs
 from unpermute.records._rule import Rule
 from unpermute.records._score import score_records
 from unpermute.records._screen import Screen

@@ -13,11 +13,12 @@ import numpy as np
 from unpermute.numerics.parallel import map_blocks
 from unpermute.records._causes import SHIFTED
 from unpermute.records._cells import Cells
+from unpermute.records._decide import decide
 from unpermute.records._evidence import Judge
 from unpermute.records._exchanges import without_pairs
 from unpermute.records._large import unsearched
 from unpermute.records._model import place_cells
-from unpermute.records._repair import decide
+from unpermute.records._parts import find_parts
 
 __all__ = ["judge_records", "leave_tails"]
 
@@ -50,10 +51,17 @@ def judge_records(known, cells, *, max_moves=None, min_confidence=0.95, n_jobs=N
         Of these records; `recoverability` and `trials` are those of the table learned from.
     """
     rule = known.rule
+    judge = Judge(known.model, known.tempering, rule.seed, n_jobs)
     evidence = _weigh(known, cells, n_jobs)
+
+    def parts_of(rows, permutations):
+        some = _with_styles(cells.take(rows), [*known.cells.style_names, _OTHER_STYLE])
+        return find_parts(judge, place_cells(known.model, some), rows, permutations)
+
     found = decide(
-        cells, evidence, rule.calibration, max_moves, min_confidence, rule.gaps, rule.undecided
-    )
+        cells, evidence, rule.calibration, max_moves, min_confidence, rule.gaps, rule.undecided,
+        parts_of,
+    )  # fmt: skip
     found = without_pairs(found, rule.closed)
     return replace(found, known=known, recoverability=rule.recoverability, trials=dict(rule.trials))
 

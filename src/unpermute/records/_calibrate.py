@@ -6,8 +6,9 @@ lower odds; natural outliers are what is observed beyond that. The log-odds of d
 logarithm of expected over observed records, plus something for the model's own odds and the margin
 over decoys.
 
-`confidence`: that times the probability that the proposal is right in all cells if the record is
-damaged. This is what the model says, corrected by a logistic function fitted to the trials.
+`confidence`: that times the probability that every cell that the proposal moves ends right if the
+record is damaged. This is what the model says, corrected by a logistic function fitted to the
+trials. Parts of proposals have a correction of their own.
 
 Trials count as often as damage of their kind seems to occur
 (:func:`unpermute.records._trials.weigh`).
@@ -19,6 +20,7 @@ import numpy as np
 from scipy.special import expit
 
 from unpermute.records._crowds import swapped_pairs
+from unpermute.records._parts import swap_limits
 from unpermute.records._prior import moves_of
 from unpermute.records._trials import N_KINDS, damage_kinds
 
@@ -63,6 +65,8 @@ class Calibration:
         Largest log-odds of damage for a swap of every two columns.
     rivals : ndarray of shape (p, p)
         Largest log-odds that such a swap is all of the repair.
+    of_parts : ndarray of shape (2 + N_KINDS,)
+        As `correction`, for parts of a proposal.
     """
 
     odds: np.ndarray
@@ -73,6 +77,7 @@ class Calibration:
     correction: np.ndarray
     limits: np.ndarray
     rivals: np.ndarray
+    of_parts: np.ndarray
 
     def log_odds(self, evidence):
         """Return the log-odds of damage of the proposals that were followed up."""
@@ -100,20 +105,47 @@ class Calibration:
         right[followed] = expit(np.minimum(corrected, _of_swaps(self.rivals, evidence)))
         return damaged, damaged * right
 
+    def confidence_of(self, parts, damaged):
+        """Return the probability that all of every part is right; `damaged`: of their records.
 
-def calibrate(evidence, trials, weights, limits, rivals):
+        That a record is damaged does not say that each of its odd cells is. A part with a swap that
+        records look like by nature is no surer than that swap alone.
+        """
+        limited = expit(swap_limits(self.limits, parts.permutations))
+        corrected = _corrected(self.of_parts, parts.clear, damage_kinds(parts.permutations))
+        right = expit(np.minimum(corrected, swap_limits(self.rivals, parts.permutations)))
+        return np.minimum(damaged, limited) * right
+
+
+def calibrate(evidence, trials, weights, limits, rivals, parts):
     """Learn from the evidence of the table's records and of its weighted trials.
 
-    `limits` and `rivals` are those of :mod:`unpermute.records._crowds`.
+    `limits` and `rivals` are those of :mod:`unpermute.records._crowds`, `parts` those of the
+    proposals in trials.
     """
     tried = trials.evidence
     followed, long = tried.followed, _is_long(tried)
+    of_parts = _fit_parts(trials, weights, parts)
     weights, kinds = weights[followed], damage_kinds(tried.permutations[followed])
     correction = _fit_correction(tried.clear[followed], kinds, trials.right[followed], weights)
     odds = evidence.odds[evidence.followed]
     return Calibration(
-        odds, _is_long(evidence), tried.odds[followed], long, weights, correction, limits, rivals
-    )
+        odds, _is_long(evidence), tried.odds[followed], long, weights, correction, limits, rivals,
+        of_parts,
+    )  # fmt: skip
+
+
+def _fit_parts(trials, weights, parts):
+    """The correction of parts; a trial counts once, however many parts its proposal has."""
+    if not len(parts.rows):
+        return _AS_IT_IS
+    rows, counts = np.unique(parts.rows, return_counts=True)
+    weights = weights[rows]
+    # As many as these trials are worth: few heavy ones must not decide.
+    weights = weights * weights.sum() / np.sum(weights**2)
+    right = trials.moves_right(parts.rows, parts.permutations)
+    shared = np.repeat(weights / counts, counts)
+    return _fit_correction(parts.clear, damage_kinds(parts.permutations), right, shared)
 
 
 def _of_swaps(limits, evidence):

@@ -15,13 +15,13 @@ from unpermute.records._decoys import margins
 from unpermute.records._model import RecordModel, search_placed
 from unpermute.records._tempering import Tempering, tempered_odds
 
-__all__ = ["Evidence", "Judge"]
+__all__ = ["CLEAREST", "Evidence", "Judge"]
 
 N_DECOYS = 8
 # Tempered log-odds below which a proposal is not followed up.
 _LEAST_ODDS = -4.0
 # Log-odds of a proposal beyond which more evidence does not count.
-_CLEAREST = 9.2
+CLEAREST = 9.2
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Judge:
             seed=self.seed, n_jobs=self.n_jobs,
             draws=None if draws is None else partial(draws, rows),
         )  # fmt: skip
-        clear = np.clip(logit(self._share(found)), -_CLEAREST, _CLEAREST)
+        clear = np.clip(logit(self._share(found)), -CLEAREST, CLEAREST)
         return Evidence(found.permutations.astype(np.int16), odds, margin, clear, followed)
 
     def _share(self, found):

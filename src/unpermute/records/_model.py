@@ -22,7 +22,7 @@ from unpermute.records._prior import (
     update_prior,
 )
 from unpermute.records._record import Laws, Tables
-from unpermute.records._search import Found, Prior, new_found, search_records
+from unpermute.records._search import Found, Prior, new_found, search_records, watch_orders
 from unpermute.records._tempering import Tempering, no_tempering, temper_pairs, tempered_odds
 from unpermute.records._text import prepare_texts
 from unpermute.records._values import N_FOLDS, ValueModel, fit_values
@@ -34,6 +34,7 @@ __all__ = [
     "fit_model",
     "learn_model",
     "place_cells",
+    "search_again",
     "search_placed",
 ]
 
@@ -328,14 +329,9 @@ def search_placed(model, placed, *, decoys=None, n_jobs=None):
     Of decoys only the best exchange and the best rotation are sought.
     """
     n, p = placed.codes.shape
-    found = new_found(n, p)
-    joint, laws = model.joint, model.laws()
-    m = max(int(joint.used.sum()), 1)
-    far, usual = m * fdtri(m, joint.degrees, (_FAR, _USUAL))
-    moves, shifts = log_prior(model.prior)
-    suspicious, far = (_SUSPICIOUS, far) if decoys is None else (np.inf, np.inf)
-    pairs, outlier = model.prior.pairs, float(np.log(_OUTLIER))
-    prior = Prior(moves, pairs, shifts, outlier, suspicious, far, usual)
+    found, laws, prior = new_found(n, p), model.laws(), _search_prior(model)
+    if decoys is not None:
+        prior = prior._replace(suspicious=np.inf, far=np.inf)
 
     def run(start, stop):
         part = slice(start, stop)
@@ -347,6 +343,33 @@ def search_placed(model, placed, *, decoys=None, n_jobs=None):
     for log_odds in (found.gain, found.odds):
         log_odds[:] = prior_odds + model.trust * (log_odds - prior_odds)
     return found
+
+
+def search_again(model, placed, watch, *, n_jobs=None):
+    """Search records that were found suspicious once more, and let `watch` see all their orders.
+
+    ``watch(rows, words, stays)`` is called for parts of the records, as
+    :func:`unpermute.records._search.watch_orders` says.
+    """
+    laws, prior = model.laws(), _search_prior(model)
+
+    def run(start, stop):
+        def of_part(part, words, stays):
+            return watch(slice(start + part.start, start + part.stop), words, stays)
+
+        watch_orders(placed.take(slice(start, stop)).tables(), laws, prior, of_part)
+
+    map_blocks(run, len(placed.codes), block=_BLOCK, stage="search records", n_jobs=n_jobs)
+
+
+def _search_prior(model):
+    """What the search needs besides the likelihood."""
+    joint = model.joint
+    m = max(int(joint.used.sum()), 1)
+    far, usual = m * fdtri(m, joint.degrees, (_FAR, _USUAL))
+    moves, shifts = log_prior(model.prior)
+    outlier = float(np.log(_OUTLIER))
+    return Prior(moves, model.prior.pairs, shifts, outlier, _SUSPICIOUS, far, usual)
 
 
 def adapt_prior(model, placed, *, n_jobs):

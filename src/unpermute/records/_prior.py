@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln
 
-__all__ = ["MovePrior", "default_prior", "log_prior", "moves_of", "update_prior"]
+__all__ = ["MovePrior", "default_prior", "log_prior", "moves_of", "swap_shares", "update_prior"]
 
 # Weight of the prior expectation, in records, when shares are learned from the table.
 _PSEUDO_RECORDS = 3.0
@@ -110,6 +110,15 @@ def moves_of(permutations):
     left_turn = np.all(~moved | (permutations == left), axis=1)
     right_turn = np.all(~moved | (permutations == right), axis=1)
     return n_moved, tail & (left_turn | right_turn)
+
+
+def swap_shares(p):
+    """Share of swaps alone among the orders of k = 0 … p cells that leave none as it is."""
+    k = np.arange(0, p + 1, 2)
+    shares = np.zeros(p + 1)
+    # k! / (2^(k/2) (k/2)!) of D_k.
+    shares[::2] = np.exp(-gammaln(k / 2 + 1) - k / 2 * np.log(2)) / _derangement_shares(p)[::2]
+    return shares
 
 
 def _derangement_shares(p):

@@ -6,17 +6,18 @@ right. A record is changed if, and only if, its confidence reaches `min_confiden
 """
 
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from scipy.special import expit
 
-from unpermute._words import counted
 from unpermute.numerics.parallel import one_blas_thread
 from unpermute.records._calibrate import calibrate
-from unpermute.records._causes import ANOTHER_ORDER, name_causes
+from unpermute.records._causes import ANOTHER_ORDER
 from unpermute.records._cells import Cells, number_cells
 from unpermute.records._crowds import limits_of, pair_distances, rivals_of
+from unpermute.records._decide import EVEN, LISTED, decide
 from unpermute.records._evidence import Judge
 from unpermute.records._exchanges import (
     add_questions,
@@ -27,18 +28,19 @@ from unpermute.records._exchanges import (
 from unpermute.records._large import weigh_all
 from unpermute.records._model import (
     Placed,
-    RecordModel,
     adapt_prior,
     learn_model,
     place_cells,
 )
+from unpermute.records._parts import find_parts
+from unpermute.records._result import KnownRecords, RecordRepairs
 from unpermute.records._rule import Rule
 from unpermute.records._screen import fit_screen
 from unpermute.records._sources import repair_sources
-from unpermute.records._tempering import Tempering, no_tempering
+from unpermute.records._tempering import no_tempering
 from unpermute.records._trials import Trials, choose_records, run_trials, weigh
 
-__all__ = ["KnownRecords", "RecordRepairs", "decide", "learn_records", "repair_records"]
+__all__ = ["learn_records", "repair_records"]
 
 # Records that a model is learned from.
 _LEARNED_FROM = 10_000
@@ -46,100 +48,15 @@ _FEWEST_RECORDS = 20
 _MOST_COLUMNS = 1000
 # Columns up to which products are so small that waking threads costs more than it gains.
 _NARROW = 100
-# Probability of damage from which on a record is listed.
-_LISTED = 0.15
-# A gap may move if one of its columns has fewer gaps than this, if no decoy gains as much, or if
-# the log-odds exceed the second: where gaps are common, a gap more or less says nothing.
-_RARE_GAPS, _STRONG = 0.01, 20.0
 # Evidence of the records of one source is divided by this: their errors have causes in common.
 _IN_COMMON = 3.0
 # Share of the records from which on a change of order is a question: the others may be wrong.
-_MOST_MOVED, _EVEN = 0.4, 0.5
+_MOST_MOVED = 0.4
+# Log-odds of proposals in trials above which their parts tell nothing: 99%.
+_CLEAR = 4.6
 # Probability of being right from which on a repair counts as likely.
 _LIKELY = 0.8
 _NO_TRIALS = {"n": 0, "n_changed": 0, "n_right": 0}
-
-
-@dataclass(frozen=True)
-class KnownRecords:
-    """What was learned from a table, to be used for it or for others.
-
-    Attributes
-    ----------
-    model : RecordModel
-        Value models, joint distribution, and how records are damaged.
-    tempering : Tempering
-        How much of the evidence for an exchange of two columns to believe.
-    cells : Cells
-        Some records that look whole, for trials.
-    own, own_links, version : ndarray
-        What their cells and links are worth with themselves left out, and which version of the
-        joint distribution they did not shape.
-    rule : Rule or None
-        What decides about records alone; None if records were judged with others only.
-    """
-
-    model: RecordModel
-    tempering: Tempering
-    cells: Cells
-    own: np.ndarray
-    own_links: np.ndarray
-    version: np.ndarray
-    rule: Rule | None = None
-
-    def __repr__(self):
-        return f"KnownRecords: {counted(len(self.own), 'record')} for trials"
-
-
-@dataclass(frozen=True)
-class RecordRepairs:
-    """What was found in a table of n records and p columns.
-
-    Attributes
-    ----------
-    permutations : ndarray of int of shape (n, p)
-        ``np.take_along_axis(values, permutations, axis=1)`` is the repaired table.
-    proposals : ndarray of int of shape (n, p)
-        The best permutation but the identity, also where it is not applied.
-    score : ndarray of shape (n,)
-        Log-odds of damage before calibration: higher is more suspicious.
-    damaged : ndarray of shape (n,)
-        Probability that the record is damaged.
-    confidence : ndarray of shape (n,)
-        Of suspicious records: probability that all of the proposal is right, applied or not. Of
-        clean ones: probability that they are.
-    status : ndarray of str of shape (n,)
-        "clean", "recovered", or "uncertain": suspicious, but left alone.
-    cause : ndarray of str of shape (n,)
-        What happened to suspicious records; "" for clean ones.
-    known : KnownRecords or None
-        What was learned; None if nothing could be.
-    recoverability : float
-        Share of the wrong cells that likely repairs put back in trials.
-    trials : dict
-        How the confidence was measured: ``n``, ``n_changed``, ``n_right``.
-    reason : str
-        Why the records were not judged; "" if they were.
-    questions : list of Run or Division
-        Exchanges in many rows for which the table does not tell which side is right.
-    undecided : float
-        Share of the records that would move, if it is too large to tell which ones are right:
-        then none is changed. Else 0.
-    """
-
-    permutations: np.ndarray
-    proposals: np.ndarray
-    score: np.ndarray
-    damaged: np.ndarray
-    confidence: np.ndarray
-    status: np.ndarray
-    cause: np.ndarray
-    known: KnownRecords | None
-    recoverability: float
-    trials: dict
-    reason: str = ""
-    questions: list = field(default_factory=list)
-    undecided: float = 0.0
 
 
 def repair_records(
@@ -241,7 +158,7 @@ def _repair_each(cells, reference, known, max_moves, min_confidence, options):
         known, weighed = learn_records(cells, **options)
     if weighed is None:
         known, weighed = _meet(known, cells, seed, n_jobs, options["n_learned"])
-    judge, rows, evidence = weighed
+    judge, rows, placed, evidence = weighed
     tried = _trial_records(known)
     trials = run_trials(judge, tried, seed=seed)
     weights = weigh(trials, evidence)
@@ -250,7 +167,8 @@ def _repair_each(cells, reference, known, max_moves, min_confidence, options):
     rivals = rivals_of(
         judge.model, evidence, looked_at, rank=options["rank"], seed=seed, alone=alone
     )
-    calibration = calibrate(evidence, trials, weights, limits, rivals)
+    parts = _parts_of_trials(judge, tried, trials)
+    calibration = calibrate(evidence, trials, weights, limits, rivals, parts)
     screen = None
     if len(rows) < cells.shape[0]:
         screen = _screen(judge, known, cells, rows, evidence, trials, calibration)
@@ -258,7 +176,11 @@ def _repair_each(cells, reference, known, max_moves, min_confidence, options):
     gaps, undecided = cells.missing().mean(axis=0), 0.0
     if alone:
         undecided = _share_undecided(calibration, evidence)
-    result = decide(cells, evidence, calibration, max_moves, min_confidence, gaps, undecided)
+
+    result = decide(
+        cells, evidence, calibration, max_moves, min_confidence, gaps, undecided,
+        partial(_parts_of_records, judge, cells, rows, placed),
+    )  # fmt: skip
     measured = _measured(trials, weights, calibration, min_confidence)
     rule = Rule(calibration, screen, gaps, undecided, np.zeros((0, 2), dtype=np.int64), seed,
                 **measured)  # fmt: skip
@@ -266,7 +188,10 @@ def _repair_each(cells, reference, known, max_moves, min_confidence, options):
 
 
 def learn_records(cells, *, rank=None, seed=0, n_jobs=None, n_learned=None):
-    """Learn from a table; returns what is known, and (judge, rows, evidence) of the records."""
+    """Learn from a table; returns what is known, and what was found in it.
+
+    That is a judge, the rows that were learned from, these records, and their evidence.
+    """
     rows = _sample(cells, seed, n_learned)
     some = cells if len(rows) == cells.shape[0] else cells.take(rows)
     learned = learn_model(some, rank=rank, seed=seed, n_jobs=n_jobs)
@@ -280,7 +205,7 @@ def learn_records(cells, *, rank=None, seed=0, n_jobs=None, n_learned=None):
         learned.for_others, tempering, learned.repaired.take(chosen), kept.own, kept.own_links,
         kept.version,
     )  # fmt: skip
-    return known, (replace(judge, model=known.model), rows, evidence)
+    return known, (replace(judge, model=known.model), rows, placed, evidence)
 
 
 def _meet(known, cells, seed, n_jobs, n_learned):
@@ -290,7 +215,8 @@ def _meet(known, cells, seed, n_jobs, n_learned):
     model, for_others = adapt_prior(known.model, placed, n_jobs=n_jobs)
     judge = Judge(model, known.tempering, seed, n_jobs)
     evidence = judge.weigh(placed, pool=placed.codes)
-    return replace(known, model=for_others), (replace(judge, model=for_others), rows, evidence)
+    judge = replace(judge, model=for_others)
+    return replace(known, model=for_others), (judge, rows, placed, evidence)
 
 
 def _repair_groups(cells, groups, known, max_moves, min_confidence, options):
@@ -307,7 +233,7 @@ def _repair_groups(cells, groups, known, max_moves, min_confidence, options):
     # Where most records would move, it cannot be told which of the orders is the right one.
     if model is None and np.mean(sure[sources]) >= _MOST_MOVED:
         sure[:] = False
-    status = np.where(sure, "recovered", np.where(damaged >= _LISTED, "uncertain", "clean"))
+    status = np.where(sure, "recovered", np.where(damaged >= LISTED, "uncertain", "clean"))
     orders = np.where(sure[:, None], found.alternative, np.arange(cells.shape[1]))
     cause = np.where(status != "clean", ANOTHER_ORDER, "").astype(object)
     kept = known or KnownRecords(
@@ -353,7 +279,7 @@ def _trial_records(known) -> Placed:
 def _screen(judge, known, cells, rows, evidence, trials, calibration):
     """Return the screen that skips records not worth a search, or None."""
     listed, tried = (
-        each.followed & (calibration.probabilities(each)[0] >= _LISTED)
+        each.followed & (calibration.probabilities(each)[0] >= LISTED)
         for each in (evidence, trials.evidence)
     )
     damaged = known.cells.take(trials.rows[tried]).permuted(trials.orders[tried])
@@ -362,65 +288,29 @@ def _screen(judge, known, cells, rows, evidence, trials, calibration):
     return fit_screen(judge.model, cells.take(fresh), [cells.take(rows[listed]), damaged])
 
 
+def _parts_of_trials(judge, tried, trials):
+    """Parts of the proposals in trials that are not clear as they are."""
+    found = trials.evidence
+    rows = np.flatnonzero(found.followed & (found.clear < _CLEAR))
+    damaged = tried.take(trials.rows[rows]).permuted(trials.orders[rows])
+    return find_parts(judge, damaged, rows, found.permutations[rows])
+
+
+def _parts_of_records(judge, cells, rows, placed, unsure, permutations):
+    """Parts of proposals; records that were learned from are judged without their own cells."""
+    own = np.isin(unsure, rows)
+    learned = placed.take(np.searchsorted(rows, unsure[own]))
+    parts = find_parts(judge, learned, unsure[own], permutations[own])
+    if own.all():
+        return parts
+    others = place_cells(judge.model, cells.take(unsure[~own]))
+    return parts.joined(find_parts(judge, others, unsure[~own], permutations[~own]))
+
+
 def _share_undecided(calibration, evidence):
     """Share of the records that would move where it is too large to tell which are right, or 0."""
-    share = float(np.mean(calibration.probabilities(evidence)[0] >= _EVEN))
+    share = float(np.mean(calibration.probabilities(evidence)[0] >= EVEN))
     return share if share >= _MOST_MOVED else 0.0
-
-
-def decide(cells, evidence, calibration, max_moves, min_confidence, gaps, undecided):
-    """Decide about every record.
-
-    Parameters
-    ----------
-    cells : Cells
-        The records.
-    evidence : Evidence
-        What speaks for their proposals.
-    calibration : Calibration
-        From evidence to probabilities.
-    max_moves, min_confidence
-        As for :func:`repair_records`.
-    gaps : ndarray of shape (p,)
-        Share of the missing cells of every column.
-    undecided : float
-        Above 0: so many records would move that it cannot be told which ones are right.
-
-    Returns
-    -------
-    RecordRepairs
-        Without what was learned.
-    """
-    n, p = cells.shape
-    damaged, confidence = calibration.probabilities(evidence)
-    if undecided:
-        damaged, confidence = np.minimum(damaged, _EVEN), np.minimum(confidence, _EVEN)
-    moved = evidence.permutations != np.arange(p)
-    allowed = (undecided == 0) & evidence.followed & (moved.sum(axis=1) <= (max_moves or p))
-    allowed &= ~_through_gaps(cells, moved, evidence, gaps)
-    sure = allowed & (confidence >= min_confidence)
-    listed = evidence.followed & (damaged >= _LISTED)
-    status = np.where(sure, "recovered", np.where(listed, "uncertain", "clean"))
-    suspicious = status != "clean"
-    cause = np.full(n, "", dtype=object)
-    cause[suspicious] = name_causes(evidence.permutations[suspicious])
-    return RecordRepairs(
-        np.where(sure[:, None], evidence.permutations, np.arange(p, dtype=np.int16)),
-        evidence.permutations, evidence.odds, damaged,
-        np.where(suspicious, confidence, 1 - damaged), status, cause, None, 0.0, {},
-        undecided=undecided,
-    )  # fmt: skip
-
-
-def _through_gaps(cells, moved, evidence, share):
-    """Proposals that move a gap although gaps are common in the columns it moves between."""
-    found = np.zeros(len(moved), dtype=bool)
-    rows = np.flatnonzero(evidence.followed)
-    gaps = cells.take(rows).missing()
-    rarest = np.where(moved[rows], share, 1.0).min(axis=1, initial=1.0)
-    strong = (evidence.margin[rows] > 0) | (evidence.odds[rows] > _STRONG)
-    found[rows] = np.any(gaps & moved[rows], axis=1) & (rarest >= _RARE_GAPS) & ~strong
-    return found
 
 
 def _measured(trials: Trials, weights, calibration, min_confidence):

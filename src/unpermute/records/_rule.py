@@ -57,7 +57,7 @@ class Rule:
             and self.closed.shape[1] == 2
             and np.all((self.closed >= 0) & (self.closed < p))
             and calibration.limits.shape == calibration.rivals.shape == (p, p)
-            and calibration.correction.shape == (2 + N_KINDS,)
+            and calibration.correction.shape == calibration.of_parts.shape == (2 + N_KINDS,)
             and calibration.long.shape == (n,)
             and len(calibration.trial_long) == len(calibration.trial_weights) == n_trials
             and (screen is None or (screen.usual.shape == (p,) and len(screen.cells) > 0))

@@ -11,6 +11,7 @@ gives the probabilities.
 
 import math
 from collections import namedtuple
+from functools import partial
 
 import numpy as np
 from numba import njit
@@ -49,7 +50,15 @@ from unpermute.records._record import (
 )
 from unpermute.records._weigh import Seen
 
-__all__ = ["Found", "Prior", "exchanged", "new_found", "read_blocks", "search_records"]
+__all__ = [
+    "Found",
+    "Prior",
+    "exchanged",
+    "new_found",
+    "read_blocks",
+    "search_records",
+    "watch_orders",
+]
 
 _N_STARTS = 5
 # Numbers of a plane of all records that are in work at once: more would not fit into a cache.
@@ -84,6 +93,19 @@ def search_records(tables, laws, prior, found):
         _search_further(work, room, laws, prior, rotated, some)
         for array, values in zip(found, some, strict=True):
             array[rows[part]] = values
+
+
+def watch_orders(tables, laws, prior, watch):
+    """Search every record from all starts; ``watch(part, words, stays)`` sees all orders of some.
+
+    It returns a :class:`~unpermute.records._weigh.Seen` for these records, whose `weigh` is called
+    at the end.
+    """
+    p = tables.codes.shape[1]
+    rotated, room = _rotations(p), new_room(tables)
+    for part, work in read_blocks(tables, laws):
+        some = new_found(len(work.cells), p)
+        _search_further(work, room, laws, prior, rotated, some, partial(watch, part))
 
 
 def read_blocks(tables, laws):
@@ -143,11 +165,11 @@ def _look(work, room, laws, prior, rotated, found):
     return best, stays, (found.gain > prior.suspicious) | (numbers[:, DISTANCE] > prior.far)
 
 
-def _search_further(work, room, laws, prior, rotated, found):
-    """Search suspicious records from all starts; writes `found`."""
+def _search_further(work, room, laws, prior, rotated, found, watch=Seen):
+    """Search suspicious records from all starts; writes `found`, or what else `watch` finds."""
     best, stays, _ = _look(work, room, laws, prior, rotated, found)
     p, q, going = rotated.shape[2], work.numbers[:, DISTANCE].copy(), np.arange(len(best))
-    seen = Seen(work.cells[:, WORD], stays)
+    seen = watch(work.cells[:, WORD], stays)
     turned = work.rows[:, [TURNED, TURNED_BACK]]
     rows, turn, tail = np.nonzero(turned > -np.inf)
     seen.add(rows, rotated[turn, tail], turned[rows, turn, tail])
@@ -167,7 +189,9 @@ def _search_further(work, room, laws, prior, rotated, found):
         few = n_moved == 2 if start == 1 else 6 * n_moved <= p
         going = going[~((best[going] > stays[going]) & (q[going] < prior.usual) & few)]
     found.gain[:] = best - stays
-    found.odds[:], found.right[:] = seen.weigh(found.permutations, best)
+    weighed = seen.weigh(found.permutations, best)
+    if weighed is not None:
+        found.odds[:], found.right[:] = weighed
 
 
 def _climb(work, chosen, room, laws, prior, seen):

@@ -7,13 +7,13 @@ trials with four moved cells are often taken for swaps, swaps that were found ma
 trials are weighted accordingly.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit
 
 from unpermute.records._evidence import Evidence
-from unpermute.records._prior import default_prior, moves_of
+from unpermute.records._prior import default_prior, moves_of, swap_shares
 
 __all__ = [
     "N_KINDS",
@@ -30,11 +30,11 @@ _TRIALS, _FEWEST_TRIALS = 900, 150
 # Probability of being whole below which a record is hardly tried, and the least one assumed.
 _CERTAINLY_NOT, _LEAST_WHOLE = 0.01, 1e-9
 
-# Moved cells at which the kinds of damage begin: a swap, three, four or five cells, more; and a
-# shifted tail is a kind of its own.
+# Moved cells at which the kinds of damage begin: a swap, three, four or five cells, more. A shifted
+# tail is a kind of its own, and so are several swaps: a record that was damaged twice.
 _KINDS_FROM = np.array([2, 3, 4, 5, 6])
-_SHIFT = len(_KINDS_FROM)
-N_KINDS = _SHIFT + 1
+_SHIFT, _SWAPS = len(_KINDS_FROM), len(_KINDS_FROM) + 1
+N_KINDS = _SWAPS + 1
 _EM_STEPS = 200
 # Weight of the prior expectation, in damaged records and in trials, when the shares of kinds are
 # learned; and quantiles of the trials that divide clear proposals from others.
@@ -50,13 +50,15 @@ class Trials:
     evidence : Evidence
         Of every damaged record.
     right : ndarray of bool
-        Whether the proposal was right in all cells.
+        Whether every cell that the proposal moves ends right.
     n_wrong : ndarray of int
         Cells that the damage had made wrong.
     n_left : ndarray of int
         Cells that would be wrong with the proposal.
     rows, orders : ndarray of int
         Which of the records given were damaged, and how: cell j received cell orders[:, j].
+    truth : ndarray of int
+        Words of the records before.
     """
 
     evidence: Evidence
@@ -65,6 +67,14 @@ class Trials:
     n_left: np.ndarray
     rows: np.ndarray
     orders: np.ndarray
+    truth: np.ndarray
+
+    def moves_right(self, rows, permutations):
+        """Return whether every cell that permutations of some trials move ends right."""
+        moved = permutations != np.arange(permutations.shape[1])
+        there = np.take_along_axis(self.orders[rows], permutations.astype(np.int64), axis=1)
+        truth = self.truth[rows]
+        return ~np.any(moved & (np.take_along_axis(truth, there, axis=1) != truth), axis=1)
 
 
 def choose_records(placed, odds, seed):
@@ -94,9 +104,11 @@ def run_trials(judge, placed, *, seed):
     evidence = judge.weigh(damaged, pool=placed.codes)
     back = np.take_along_axis(damaged.codes, evidence.permutations, axis=1)
     n_left = np.sum(back != truth, axis=1)
-    right = evidence.followed & (n_left == 0)
     n_wrong = np.sum(damaged.codes != truth, axis=1)
-    return Trials(evidence, right, n_wrong, n_left, np.flatnonzero(changed), orders[changed])
+    rows, orders = np.flatnonzero(changed), orders[changed]
+    trials = Trials(evidence, evidence.followed, n_wrong, n_left, rows, orders, truth)
+    right = trials.moves_right(np.arange(len(rows)), evidence.permutations)
+    return replace(trials, right=evidence.followed & right)
 
 
 def weigh(trials, evidence):
@@ -131,7 +143,10 @@ def weigh(trials, evidence):
 def _usual_shares(p, tried):
     """Shares of the kinds of damage in any table, of those that were tried."""
     prior = default_prior(p)
-    shares = np.bincount(_kind_of(np.arange(p + 1)), weights=prior.moved, minlength=N_KINDS)
+    k, swaps = np.arange(p + 1), swap_shares(p)
+    swaps[:4] = 0.0
+    shares = np.bincount(_kind_of(k), weights=prior.moved * (1 - swaps), minlength=N_KINDS)
+    shares[_SWAPS] = prior.moved @ swaps
     shares[_SHIFT] += prior.shift
     shares = np.where(tried, shares, 0.0)
     return shares / shares.sum()
@@ -162,14 +177,24 @@ def damage_orders(codes, prior, rng):
                 places = rng.choice(p, kinds[r], replace=False)
             if codes[r, places[0]] != codes[r, places[-1]]:
                 break
-        orders[r, places] = np.roll(places, 1)
+        orders[r, places] = _deranged(places, rng)
     return orders
+
+
+def _deranged(places, rng):
+    """The places in an order that leaves none as it is: one cycle, or several."""
+    while np.any((order := rng.permutation(places)) == places):
+        pass
+    return order
 
 
 def damage_kinds(orders):
     """Return the kind of damage of every permutation: 0 to N_KINDS - 1."""
     n_moved, shifted = moves_of(orders)
-    return np.where(shifted, _SHIFT, _kind_of(n_moved))
+    there = orders.astype(np.int64)
+    back = np.all(np.take_along_axis(there, there, axis=1) == np.arange(orders.shape[1]), axis=1)
+    several = back & (n_moved > 2)
+    return np.select([shifted, several], [_SHIFT, _SWAPS], default=_kind_of(n_moved))
 
 
 def _kind_of(n_moved):

@@ -72,13 +72,8 @@ class Seen:
         self._keep(rows[kept], [total[kept] for total in sums], log_posteriors[kept])
         self.top[rows] = top = np.maximum(top, best)
         which, a, b = np.nonzero(around > (top + _LOG_NEGLIGIBLE)[:, None, None])
-        own, places = rows[which], self.of_places[a] - self.of_places[b]
-        cells = orders[which, a], orders[which, b]
-        sums = [
-            total[which] + (keys[own, cells[1]] - keys[own, cells[0]]) * places
-            for total, keys in zip(sums, self.keys, strict=True)
-        ]
-        self._keep(own, sums, around[which, a, b])
+        sums = self._exchanged(which, rows, orders, a, b, sums)
+        self._keep(rows[which], sums, around[which, a, b])
 
     def weigh(self, orders, best):
         """Return the log-odds of a change, and the probability that the answer is right.
@@ -105,6 +100,15 @@ class Seen:
     def _sums(self, rows, orders):
         """Sums of keys by cells, and by values."""
         return [np.sum(keys[rows[:, None], orders] * self.of_places, axis=1) for keys in self.keys]
+
+    def _exchanged(self, which, rows, orders, a, b, sums):
+        """Sums after exchanges of places a and b of the orders `which`."""
+        own, places = rows[which], self.of_places[a] - self.of_places[b]
+        cells = orders[which, a], orders[which, b]
+        return [
+            total[which] + (keys[own, cells[1]] - keys[own, cells[0]]) * places
+            for total, keys in zip(sums, self.keys, strict=True)
+        ]
 
     def _keep(self, rows, sums, log_posteriors):
         self.parts.append((rows, *sums, log_posteriors))

@@ -118,14 +118,16 @@ def find_in_records(frame, options, columns, exclude):
         frame, names, cells, repairs, most=_MOST_EXPLAINED if options["adapt"] else None
     )
     repairs, moved = _over_all_columns(frame, names, repairs, options)
-    repairs, unfit = _without_unfit(frame, moved, repairs)
+    repairs, left = _without_unfit(frame, moved, repairs)
+    n_partial = int(np.sum(repairs.partial & (repairs.status == "recovered")))
+    left += [Tally("partial", n_partial)] if n_partial else []
     return Finding(
         names, kinds + _left_out(frame, wanted, options), _clipped(repairs.score), repairs.damaged,
         repairs.confidence, repairs.status, repairs.cause, evidence,
         np.zeros(len(frame), dtype=np.int64),
         _moved_fields(repairs, moved, evidence), _structure(repairs, groups),
-        repairs.trials, notes + [tally.sentence for tally in unfit], repairs.known,
-        describe_questions(repairs.questions, frame, names), tallies + unfit,
+        repairs.trials, notes + [tally.sentence for tally in left], repairs.known,
+        describe_questions(repairs.questions, frame, names), tallies + left,
     )  # fmt: skip
 
 
@@ -217,6 +219,8 @@ def _evidence(frame, names, cells, repairs: RecordRepairs, *, most: int | None):
     phrases[rows] = explain(
         repairs.known, cells.take(rows), proposals, names, lambda r, column: shown[r, column]
     )
+    partial = np.broadcast_to(repairs.partial, len(frame))[rows]
+    phrases[rows[partial]] += "; other values look misplaced, too"
     return phrases
 
 

@@ -24,7 +24,7 @@ from unpermute.records import MODEL_PARTS, KnownRecords, Score, score_records
 
 __all__ = ["digest", "read_model", "write_model"]
 
-_FORMAT, _VERSION = "unpermute model", 5
+_FORMAT, _VERSION = "unpermute model", 6
 _TREE, _DIGEST = "model.json", "sha256"
 # No table gives a model of this size, but a few bytes of zip may claim to.
 _MOST_BYTES = 2**31

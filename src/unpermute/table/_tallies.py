@@ -9,6 +9,8 @@ _SENTENCES = {
     "infinite": "Infinite values counted as missing: {count:,}.",
     "unfit": "Records left as they are because a value does not fit the type of its column:"
     " {count:,} ({columns}).",
+    "partial": "Records of which only a part is certain, and put back: {count:,}. Other values of"
+    " theirs look misplaced, too; a scan of the repaired table shows them.",
 }
 
 
@@ -18,8 +20,9 @@ class Tally:
 
     Attributes
     ----------
-    kind : {"infinite", "unfit"}
-        What was counted: infinite values, or records with a value of another type.
+    kind : {"infinite", "unfit", "partial"}
+        What was counted: infinite values, records with a value of another type, or records of
+        which a part was put back.
     count : int
         How many.
     columns : tuple of tuple
