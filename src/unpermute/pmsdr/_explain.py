@@ -15,6 +15,7 @@ products of matrices by BLAS, and everything between two products in one pass of
 entries (NaN) have weight zero in both.
 """
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -48,6 +49,8 @@ _LEAST_REST = np.float32(0.05)
 _FIRST_SHARE, _LEAST_SHARE, _MOST_MOVED = np.float32(0.3), np.float32(1e-3), np.float32(0.9)
 # Heat below which the noise of a vector is estimated: before, everything looks like noise.
 _WARM = 0.3
+# Bins of the values of a vector.
+_BINS = 96
 _ONE, _TINY = np.float32(1.0), np.float32(1e-30)
 # Sums may be reordered, but infinities stay what they are: an enormous entry is just unlikely.
 _FAST = {"reassoc", "contract", "arcp", "nsz"}
@@ -197,26 +200,9 @@ def value_density(Y):
 
     A histogram of 96 bins smoothed by a normal kernel (Silverman's width).
     """
-    n_bins = 96
-    seen = ~np.isnan(Y)
-    count = np.maximum(seen.sum(axis=1), 1)
-    lowest = np.where(seen, Y, np.inf).min(axis=1)
-    width = np.maximum(np.where(seen, Y, -np.inf).max(axis=1) - lowest, 1e-12) / n_bins
-    filled = np.where(seen, Y, lowest[:, None])
-    bins = np.clip(((filled - lowest[:, None]) / width[:, None]).astype(int), 0, n_bins - 1)
-    places = (np.arange(len(Y))[:, None] * n_bins + bins).ravel()
-    histogram = np.bincount(places, seen.ravel() / np.repeat(count, Y.shape[1]), len(Y) * n_bins)
-    histogram = histogram.reshape(len(Y), n_bins)
-    spread = np.sqrt(np.maximum(np.nanvar(np.where(seen, Y, np.nan), axis=1), 0.0))
-    bandwidth = np.maximum(1.06 * spread * count**-0.2 / width, 0.6).round(1)
-    offsets = (np.arange(n_bins)[:, None] - np.arange(n_bins)) ** 2
-    out = np.empty(Y.shape, np.float32)
-    for h in np.unique(bandwidth):
-        rows = bandwidth == h
-        kernel = np.exp(-0.5 * offsets / h**2) / (h * np.sqrt(2 * np.pi))
-        smooth = np.take_along_axis(histogram[rows] @ kernel, bins[rows], axis=1)
-        out[rows] = smooth / width[rows, None] / np.exp(_LOG_T)
-    return out
+    density = np.zeros(Y.shape, np.float32)
+    _value_density(Y, density)
+    return density
 
 
 def centred(Y, mean):
@@ -224,6 +210,39 @@ def centred(Y, mean):
     Z = (Y - mean).astype(np.float32)
     seen = ~np.isnan(Z)
     return np.where(seen, Z, np.float32(0.0)), seen.astype(np.float32)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _value_density(Y, density):
+    """Write the densities of the values of every vector; zeros where missing."""
+    smooth = np.empty(_BINS, np.float32)
+    for i in range(len(Y)):
+        seen = np.flatnonzero(~np.isnan(Y[i]))
+        if len(seen) == 0:
+            continue
+        y = Y[i][seen]
+        lowest = y.min()
+        width = max(y.max() - lowest, 1e-12) / _BINS
+        bins = np.minimum(((y - lowest) / width).astype(np.int64), _BINS - 1)
+        histogram = np.bincount(bins, minlength=_BINS).astype(np.float32)
+        # Of bins; rounded, since the density need not be exact.
+        h = round(max(1.06 * np.std(y) * len(y) ** -0.2 / width, 0.6), 1)
+        kernel = np.exp(-0.5 * (np.arange(1 - _BINS, _BINS) / h) ** 2).astype(np.float32)
+        kernel /= len(y) * width * h * math.sqrt(2.0 * math.pi) * math.exp(_LOG_T)
+        _smooth(histogram, kernel, smooth)
+        for j in range(len(seen)):
+            density[i, seen[j]] = smooth[bins[j]]
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+def _smooth(histogram, kernel, smooth):
+    """Convolve a histogram with a symmetric kernel; writes the last argument."""
+    n_bins = len(histogram)
+    smooth[:] = 0.0
+    for b in range(n_bins):
+        if histogram[b] > 0.0:
+            for k in range(n_bins):
+                smooth[k] += histogram[b] * kernel[n_bins - 1 - b + k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -301,8 +301,10 @@ def repair_further(judged, Y, rows, mixture, membership, starts, *, seed=0, n_jo
     if len(rows) == 0 or starts == 0:
         return
     part, own, members = judged.part(rows), Y[rows], membership[rows]
-    _explain_further(part, own, mixture, members, starts, useful, seed, n_jobs)
-    _enter(judged, rows, part, own, mixture, members, n_jobs)
+    _explain_further(part, own, value_density(own), mixture, members, starts, useful, seed, n_jobs)
+    better = np.flatnonzero(part.likelihood > judged.likelihood[rows])
+    part, own, members = part.part(better), own[better], members[better]
+    _enter(judged, rows[better], part, own, mixture, members, n_jobs)
 
 
 def _enter(judged, rows, part, own, mixture, members, n_jobs):
@@ -323,13 +325,12 @@ def _explain(judged, Y, mixture, membership, effort, n_jobs):
     for k in range(len(mixture.components)):
         _try_component(judged, Y, k, every, mixture, membership, effort, None, density, n_jobs)
     starts, useful = _random_starts(mixture, Y.shape[1], effort.starts)
-    _explain_further(judged, Y, mixture, membership, starts, useful, 0, n_jobs)
+    _explain_further(judged, Y, density, mixture, membership, starts, useful, 0, n_jobs)
 
 
-def _explain_further(judged, Y, mixture, membership, starts, useful, seed, n_jobs):
+def _explain_further(judged, Y, density, mixture, membership, starts, useful, seed, n_jobs):
     """Enter what explains vectors better, from random starts in the components that use them."""
     rng, every = np.random.default_rng(seed), np.arange(len(Y))
-    density = value_density(Y) if starts else None
     for _ in range(starts):
         for k in useful:
             weights = _random_start(mixture.components[k].rank, Y.shape[1], rng)
