@@ -10,6 +10,7 @@ noise :math:`\psi` (the typical :math:`s^2`) and its share :math:`\rho_j` per en
 a vector is its own. A union of exact subspaces is the limit of small :math:`\psi`.
 """
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -44,13 +45,13 @@ _SHOWN, _RANK_LOSS = 0.6, 0.02
 _STEPS = 6
 # Noise below this share of the mean variance of an entry is rounding of float32 products.
 _RESOLUTION = 1e-6
-# Entries of all folds that are worked on at once: they stay in the cache.
-_FOLDS_AT_ONCE = 200_000
+# Vectors at most that have the same entries hidden.
+_ALIKE = 8
 # A mean that leaves the directions by more than this many times what noise explains is one of them.
 _OUTSIDE = 4.0
 
 
-def fit_component(X, *, rank=None, seed=0):
+def fit_component(X, *, rank=None, seed=0, most_folds=_SMALL):
     """Fit a component to clean vectors.
 
     Parameters
@@ -61,6 +62,8 @@ def fit_component(X, *, rank=None, seed=0):
         Number of directions, if the vectors suffice for so many; None: estimated.
     seed : int, default=0
         Of the folds and the hidden entries.
+    most_folds : int
+        Folds at most.
 
     Returns
     -------
@@ -68,7 +71,7 @@ def fit_component(X, *, rank=None, seed=0):
     """
     n, n_features = X.shape
     rng = np.random.default_rng(seed)
-    folds = _random_folds(X, rng)
+    folds = _random_folds(X, rng, most_folds)
     most = int(max(min(_MAX_RANK, n - np.bincount(folds).max() - 1, n_features - 1), 1))
     means, directions, scores, total = _hold_out(X, folds, most)
     floor = _RESOLUTION * total / n_features + 1e-12
@@ -79,8 +82,7 @@ def fit_component(X, *, rank=None, seed=0):
     ends = np.searchsorted(folds[order], np.arange(len(means) + 1))
     Z = (X[order] - means[folds[order]]).astype(np.float32)
     if rank is None:
-        shown = (rng.random((n, n_features)) < _SHOWN).astype(np.float32)[order]
-        rank = _choose_rank(Z, shown, directions, ends, variances, noises, floor)
+        rank = _choose_rank(Z, directions, ends, variances, noises, floor, rng)
     rank = min(rank, most)
     noise = noises[rank - 1]
     variances = np.maximum(variances[:rank], 1.001 * noise).astype(np.float32)
@@ -101,56 +103,78 @@ def held_out_standing(X, component):
     return in_place(X, component, component.folds)
 
 
-def _random_folds(X, rng):
+def _random_folds(X, rng, most):
     """Folds at random; equal vectors share one, for a copy in another fold gives a vector away."""
     seen: dict[bytes, int] = {}
     copies = np.array([seen.setdefault(x.tobytes(), len(seen)) for x in X])
     if len(seen) < 2:
         copies = np.arange(len(X))
     n = int(copies.max()) + 1
-    return (rng.permutation(n) % min(n, max(_FOLDS, _SMALL // n)))[copies]
+    return (rng.permutation(n) % min(n, max(_FOLDS, min(_SMALL // n, most))))[copies]
 
 
 def principal_directions(Z, rank):
-    """First principal directions of the rows of every matrix, as rows; zeros beyond its rank."""
-    n, n_features = Z.shape[-2:]
-    wide = n <= n_features
-    values, vectors = np.linalg.eigh(Z @ _transposed(Z) if wide else _transposed(Z) @ Z)
-    values, vectors = values[..., ::-1][..., :rank], _transposed(vectors[..., ::-1][..., :rank])
-    kept = values > 1e-12 * np.maximum(values[..., :1], 1e-300)
-    scale = np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)) if wide else 1.0, 0.0)
-    found = scale[..., None] * (vectors @ Z if wide else vectors)
-    if found.shape[-2] < rank:
-        padding = [(0, 0)] * (Z.ndim - 2) + [(0, rank - found.shape[-2]), (0, 0)]
-        found = np.pad(found, padding)
-    return found
+    """First principal directions of the rows of a matrix, as rows; zeros beyond its rank."""
+    wide = len(Z) <= Z.shape[1]
+    found = _leading(Z @ Z.T, rank, Z) if wide else _leading(Z.T @ Z, rank)
+    return np.pad(found, [(0, rank - len(found)), (0, 0)])
+
+
+def _leading(products, rank, Z=None):
+    """First principal directions, as rows, by the products of columns, or of the rows of Z."""
+    values, vectors = np.linalg.eigh(products)
+    values, vectors = values[::-1][:rank], vectors.T[::-1][:rank]
+    kept = values > 1e-12 * max(values[0], 1e-300)
+    if Z is None:
+        return np.where(kept[:, None], vectors, 0.0)
+    return np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[:, None] * (vectors @ Z)
 
 
 def _hold_out(X, folds, rank):
-    """Fits without each fold; mean squares of held-out vectors along directions, and in all."""
+    """Fits without each fold; mean squares of held-out vectors along directions, and in all.
+
+    Products of all vectors are made once; those of a fold are parts of them.
+    """
     n, n_features = X.shape
-    kept = (folds != np.arange(folds.max() + 1)[:, None]).astype(float)[..., None]
-    means = (kept * X).sum(axis=1, keepdims=True) / kept.sum(axis=1, keepdims=True)
-    directions = np.empty((len(kept), rank, n_features), np.float32)
+    count = int(folds.max()) + 1
+    centre = X.mean(axis=0)
+    Z, wide = X - centre, n <= n_features
+    products = Z @ Z.T if wide else Z.T @ Z
+    means, directions = np.empty((count, n_features)), np.zeros((count, rank, n_features), "f4")
     scores, total = np.zeros(rank), 0.0
-    # All folds at once: held-out vectors are rows of zeros, which change no direction.
-    size = max(_FOLDS_AT_ONCE // (n * n_features), 1)
-    for start in range(0, len(kept), size):
-        part = slice(start, start + size)
-        deviations = X - means[part]
-        found = principal_directions(kept[part] * deviations, rank)
-        directions[part] = found
-        deviations *= 1.0 - kept[part]
-        scores += np.sum((deviations @ _transposed(found)) ** 2, axis=(0, 1))
-        total += np.sum(deviations**2)
-    return means[:, 0], directions, scores / n, total / n
+    for f in range(count):
+        kept, held = np.flatnonzero(folds != f), np.flatnonzero(folds == f)
+        mean = Z[kept].mean(axis=0)
+        if wide:
+            deviations = Z[kept] - mean
+            inside = products[np.ix_(kept, kept)]
+            across = inside.mean(axis=0)
+            found = _leading(inside - across - (across - across.mean())[:, None], rank, deviations)
+        else:
+            inside = products - Z[held].T @ Z[held] - len(kept) * np.outer(mean, mean)
+            found = _leading(inside, rank)
+        own = Z[held] - mean
+        means[f], directions[f, : len(found)] = centre + mean, found
+        scores[: len(found)] += np.sum((own @ found.T) ** 2, axis=0)
+        total += np.sum(own**2)
+    return means, directions, scores / n, total / n
 
 
-def _choose_rank(Z, shown, directions, ends, variances, noises, floor):
+def _choose_rank(Z, directions, ends, variances, noises, floor, rng):
     """Smallest rank whose prediction of hidden entries is nearly as good as the best.
 
-    Vectors are sorted by fold, `ends` says where each begins and ends.
+    Vectors are sorted by fold, `ends` says where each begins and ends. A few vectors have the same
+    entries hidden: their scores solve equations with one matrix.
     """
+    parts = np.array(
+        [
+            (f, *part)
+            for f, (a, b) in enumerate(itertools.pairwise(ends))
+            for part in itertools.pairwise(np.linspace(a, b, -(-(b - a) // _ALIKE) + 1).astype(int))
+        ]
+    )
+    shown = (rng.random((len(parts), Z.shape[1])) < _SHOWN).astype(np.float32)
+    gram, known = _normal_equations(Z, shown, parts, directions)
     squares: dict[int, np.ndarray] = {}
 
     def loss(rank):
@@ -158,10 +182,11 @@ def _choose_rank(Z, shown, directions, ends, variances, noises, floor):
         if rank not in squares:
             noise = np.float32(noises[rank - 1])
             prior = np.maximum(variances[:rank], 1.001 * noise).astype(np.float32)
-            squares[rank] = _hidden_loss(Z, shown, directions, ends, prior, noise)
+            squares[rank] = _hidden_loss(Z, shown, parts, directions, gram, known, prior, noise)
         return squares[rank]
 
-    rounding = floor * np.sum(1.0 - shown, dtype=float)
+    hidden = np.sum((1.0 - shown).sum(axis=1) * (parts[:, 2] - parts[:, 1]), dtype=float)
+    rounding = floor * hidden
     grid = np.unique(np.geomspace(1, len(variances), _RANKS_TRIED).round().astype(int)).tolist()
     best = min((loss(rank) for rank in grid), key=np.sum)
 
@@ -182,16 +207,58 @@ def _choose_rank(Z, shown, directions, ends, variances, noises, floor):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _hidden_loss(Z, shown, directions, ends, variances, noise):
+def _normal_equations(Z, shown, parts, directions):
+    """Products of the directions over the shown entries, and of vectors with them."""
+    rank = directions.shape[1]
+    gram = np.empty((len(parts), rank, rank), np.float32)
+    known = np.empty((len(Z), rank), np.float32)
+    for p, (f, a, b) in enumerate(parts):
+        V = directions[f] * shown[p]
+        gram[p], known[a:b] = np.dot(V, V.T), np.dot(Z[a:b], V.T)
+    return gram, known
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _hidden_loss(Z, shown, parts, directions, gram, known, variances, noise):
     """Squared error of the hidden entries of every vector, predicted by its fold's directions."""
     loss, rank = np.zeros(len(Z)), len(variances)
-    for f in range(len(directions)):
-        z, own = Z[ends[f] : ends[f + 1]], shown[ends[f] : ends[f + 1]]
-        fitted = _predict(z, own / noise, directions[f, :rank].copy(), variances, _STEPS)
-        for i in range(len(z)):
+    for p, (f, a, b) in enumerate(parts):
+        A = gram[p, :rank, :rank].copy()
+        for k in range(rank):
+            A[k, k] += noise / variances[k]
+        scores = _conjugate_gradients(A, known[a:b, :rank].copy(), _STEPS)
+        fitted = np.dot(scores, directions[f, :rank])
+        for i in range(a, b):
             for j in range(Z.shape[1]):
-                loss[ends[f] + i] += (np.float32(1.0) - own[i, j]) * (z[i, j] - fitted[i, j]) ** 2
+                loss[i] += (np.float32(1.0) - shown[p, j]) * (Z[i, j] - fitted[i - a, j]) ** 2
     return loss
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def _conjugate_gradients(A, residual, steps):
+    """Solve equations with one matrix, from 0; rows of `residual` are the right-hand sides."""
+    count, rank = residual.shape
+    scores, direction = np.zeros_like(residual), np.zeros_like(residual)
+    squared = np.ones(count, np.float32)
+    for _ in range(steps):
+        for i in range(count):
+            following = np.float32(0.0)
+            for k in range(rank):
+                following += residual[i, k] * residual[i, k] / A[k, k]
+            ratio = following / max(squared[i], np.float32(1e-30))
+            for k in range(rank):
+                direction[i, k] = residual[i, k] / A[k, k] + ratio * direction[i, k]
+            squared[i] = following
+        along = np.dot(direction, A)
+        for i in range(count):
+            curvature = np.float32(0.0)
+            for k in range(rank):
+                curvature += along[i, k] * direction[i, k]
+            length = squared[i] / max(curvature, np.float32(1e-30))
+            for k in range(rank):
+                scores[i, k] += length * direction[i, k]
+                residual[i, k] -= length * along[i, k]
+    return scores
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -237,7 +304,3 @@ def mean_outside(component, size, shift=0.0):
     outside = mean - directions.T @ (directions @ mean)
     explained = component.noise * len(mean) / max(size, 1)
     return outside, np.sum(outside**2) > _OUTSIDE * explained and component.rank < len(mean)
-
-
-def _transposed(A):
-    return A.swapaxes(-1, -2)
