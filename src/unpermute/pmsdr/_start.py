@@ -21,6 +21,8 @@ __all__ = ["COST", "FAR_MORE_LIKELY", "best_cut", "cluster_start", "robust_start
 # Share of the vectors that is trusted first, and the least that may be left of them.
 _TRUSTED, _LEFT = 0.35, 0.2
 _FEWEST = 10
+# Folds at most while vectors are only put in order: more would hold out smaller parts.
+_FOLDS = 5
 # Concentration steps that lower their noise, and rounds in which they grow.
 _STEPS, _ROUNDS = 8, 3
 # Nats per entry by which clean vectors are more likely if their noise is e times smaller.
@@ -46,11 +48,20 @@ def robust_start(X, filled, rng):
     -------
     clean : ndarray of bool of shape (n_vectors,)
     """
+    known: dict[bytes, tuple] = {}
+
+    def stand(clean):
+        """Judge all by the clean ones; both ways come by the same sets of these."""
+        key = clean.tobytes()
+        if key not in known:
+            known[key] = _stand(X, filled, clean)
+        return known[key]
+
     clean, exact = (
-        _grow(X, filled, _concentrate(X, filled, surprise), surprise, rng)
+        _grow(X, stand, _concentrate(X, stand, surprise), surprise, rng)
         for surprise in (_noise, _unlikeliness)
     )
-    return exact if _is_far_likelier(X, filled, exact, clean) else clean
+    return exact if _is_far_likelier(X, stand, exact, clean) else clean
 
 
 def _noise(standing, X):
@@ -65,36 +76,36 @@ def _unlikeliness(standing, X):
 
 def _stand(X, filled, clean):
     """Fit the clean vectors, and judge all by folds that they did not shape."""
-    component = fit_component(filled[clean])
+    component = fit_component(filled[clean], most_folds=_FOLDS)
     folds = np.full(len(X), -1)
     folds[clean] = component.folds
     return component, in_place(X, component, folds)
 
 
-def _concentrate(X, filled, surprise):
+def _concentrate(X, stand, surprise):
     """Fit again and again to the third with the least surprise (C-steps of FastLTS)."""
     clean = np.ones(len(X), dtype=bool)
     for _ in range(_STEPS):
-        before, found = clean, surprise(_stand(X, filled, clean)[1], X)
+        before, found = clean, surprise(stand(clean)[1], X)
         clean = found <= np.quantile(found, _TRUSTED)
         if np.array_equal(clean, before):
             break
     return clean
 
 
-def _is_far_likelier(X, filled, one, other):
+def _is_far_likelier(X, stand, one, other):
     """Whether vectors that both fits are to are far likelier under the first."""
     both = one & other
     if both.sum() < _FEWEST:
         return False
-    ours, theirs = (_stand(X, filled, clean)[1].likelihood[both] for clean in (one, other))
+    ours, theirs = (stand(clean)[1].likelihood[both] for clean in (one, other))
     return np.mean(ours - theirs) > FAR_MORE_LIKELY * X.shape[1]
 
 
-def _grow(X, filled, clean, surprise, rng):
+def _grow(X, stand, clean, surprise, rng):
     """Take in all vectors that are more like these than like shuffled copies of them."""
     for _ in range(_ROUNDS):
-        component, standing = _stand(X, filled, clean)
+        component, standing = stand(clean)
         found = surprise(standing, X)
         copies, _ = shuffle(X[clean], scattered(SHARES), rng)
         tried = surprise(held_out_standing(copies, component), copies)
