@@ -51,7 +51,7 @@ _ALIKE = 8
 _OUTSIDE = 4.0
 
 
-def fit_component(X, *, rank=None, seed=0, most_folds=_SMALL):
+def fit_component(X, *, rank=None, seed=0):
     """Fit a component to clean vectors.
 
     Parameters
@@ -62,8 +62,6 @@ def fit_component(X, *, rank=None, seed=0, most_folds=_SMALL):
         Number of directions, if the vectors suffice for so many; None: estimated.
     seed : int, default=0
         Of the folds and the hidden entries.
-    most_folds : int
-        Folds at most.
 
     Returns
     -------
@@ -71,7 +69,7 @@ def fit_component(X, *, rank=None, seed=0, most_folds=_SMALL):
     """
     n, n_features = X.shape
     rng = np.random.default_rng(seed)
-    folds = _random_folds(X, rng, most_folds)
+    folds = _random_folds(X, rng)
     most = int(max(min(_MAX_RANK, n - np.bincount(folds).max() - 1, n_features - 1), 1))
     means, directions, scores, total = _hold_out(X, folds, most)
     floor = _RESOLUTION * total / n_features + 1e-12
@@ -103,14 +101,14 @@ def held_out_standing(X, component):
     return in_place(X, component, component.folds)
 
 
-def _random_folds(X, rng, most):
+def _random_folds(X, rng):
     """Folds at random; equal vectors share one, for a copy in another fold gives a vector away."""
     seen: dict[bytes, int] = {}
     copies = np.array([seen.setdefault(x.tobytes(), len(seen)) for x in X])
     if len(seen) < 2:
         copies = np.arange(len(X))
     n = int(copies.max()) + 1
-    return (rng.permutation(n) % min(n, max(_FOLDS, min(_SMALL // n, most))))[copies]
+    return (rng.permutation(n) % min(n, max(_FOLDS, _SMALL // n)))[copies]
 
 
 def principal_directions(Z, rank):

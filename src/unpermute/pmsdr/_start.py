@@ -21,8 +21,6 @@ __all__ = ["COST", "FAR_MORE_LIKELY", "best_cut", "cluster_start", "robust_start
 # Share of the vectors that is trusted first, and the least that may be left of them.
 _TRUSTED, _LEFT = 0.35, 0.2
 _FEWEST = 10
-# Folds at most while vectors are only put in order: more would hold out smaller parts.
-_FOLDS = 5
 # Concentration steps that lower their noise, and rounds in which they grow.
 _STEPS, _ROUNDS = 8, 3
 # Nats per entry by which clean vectors are more likely if their noise is e times smaller.
@@ -76,7 +74,7 @@ def _unlikeliness(standing, X):
 
 def _stand(X, filled, clean):
     """Fit the clean vectors, and judge all by folds that they did not shape."""
-    component = fit_component(filled[clean], most_folds=_FOLDS)
+    component = fit_component(filled[clean])
     folds = np.full(len(X), -1)
     folds[clean] = component.folds
     return component, in_place(X, component, folds)
