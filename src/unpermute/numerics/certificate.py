@@ -114,11 +114,17 @@ def evaluate(y, U, b, null, ways, shift, order_y, x, work):
         project(U, b, z, x)
         return best, cost
     best, best_stay, best_cost = -np.inf, 0, 0.0
-    step = max(1, n_observed // 24)
+    step, half = max(1, n_observed // 24), 0.5 * (n_observed - rank)
+    largest = math.lgamma(half + 1.0)
     for n_stay in range(n_observed, -1, -step):
         cost = place(y, f, n_stay, shift, order_y, order_f, order_d, stays, source, z)
+        ratio = cost / (null * (n_observed - rank))
+        # The first term of the series of the probability, which takes long, bounds the evidence.
+        bound = half * (math.log(half * ratio) - ratio) - largest if 0.0 < ratio < 1.0 else -np.inf
+        if -ways[n_observed - n_stay] - bound <= best:
+            continue
         evidence = -ways[n_observed - n_stay] - log_probability_of_small_residual(
-            cost / (null * (n_observed - rank)), n_observed - rank
+            ratio, n_observed - rank
         )
         if evidence > best:
             best, best_stay, best_cost = evidence, n_stay, cost

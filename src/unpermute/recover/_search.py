@@ -213,11 +213,14 @@ class _Search:
         order = np.argsort(residual_norms(filled, self.bases, self.offsets), axis=1)
         # Elimination takes time that grows with the square of the entries; the robust start
         # settles long vectors as well.
+        last = n_subspaces
         if self.Y.shape[1] <= LONG:
+            # Without random starts to follow, the robust start finds hardly any of those left.
+            last = n_subspaces if max_starts > 0 else min(n_subspaces, _FINALISTS)
             for position in range(min(_NEAREST, n_subspaces)):
                 self._for_each(order[:, position], self._climb)
             self._climb_everywhere(order)
-        for position in range(n_subspaces):
+        for position in range(last):
             self._for_each(order[:, position], self._search, 0)
         if max_starts > 0:
             self._spend(order, max_starts, last_starts)
