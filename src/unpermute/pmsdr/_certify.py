@@ -174,9 +174,8 @@ def recover_as_told(recoverer, certifier, judged, Y, membership, *, n_jobs=None)
         judged.variance[rows] = component.noise * component.entry_noise
     judged.weigh(Y)
     judged.move_values(Y)
-    after = stand(
-        judged.values, certifier.mixture, membership, only=judged.component, n_jobs=n_jobs
-    )
+    among = judged.component[:, None]
+    after = stand(judged.values, certifier.mixture, membership, among=among, n_jobs=n_jobs)
     places = np.arange(len(Y)), judged.component
     judged.noise_after[:] = after.noise[places]
     judged.gain[:] = after.likelihood[places] - judged.observed

@@ -13,7 +13,14 @@ import numpy as np
 from unpermute.numerics.parallel import map_blocks
 from unpermute.numerics.permutations import match_values
 from unpermute.pmsdr._exchange import exchange, log_arrangements, sort_into
-from unpermute.pmsdr._explain import Component, Standing, in_place, moved, value_density
+from unpermute.pmsdr._explain import (
+    Component,
+    Standing,
+    centred,
+    in_place,
+    moved,
+    value_density,
+)
 
 __all__ = [
     "FAST",
@@ -53,6 +60,8 @@ _TRUSTED, _DISTRUSTED = np.float32(0.9), np.float32(0.02)
 # Squared noise, for the typical one, and squared error of an entry, for that noise, up to which a
 # vector has nothing to repair.
 _QUIET, _NO_PEAK = 2.0, 16.0
+# Components by which vectors that are not quiet are judged: those with the nearest subspaces.
+_NEAR = 3
 # Longer vectors settle without random starts, and ranks above this share of the entries with none.
 _LONG, _HIGH_RANK = 400, 0.25
 
@@ -211,8 +220,8 @@ class Judged:
         return left, values, blend
 
 
-def stand(Y, mixture, membership, *, only=None, n_jobs=None):
-    """Judge vectors as they stand by every component, or `only` by one of their own.
+def stand(Y, mixture, membership, *, among=None, n_jobs=None):
+    """Judge vectors as they stand by every component, or by those `among` some of their own.
 
     Returns a :class:`Standing` of arrays of shape (n_vectors, n_components), the shares of the
     components in the likelihoods; −inf and inf where not judged.
@@ -226,7 +235,9 @@ def stand(Y, mixture, membership, *, only=None, n_jobs=None):
                 whole[rows, k] = part
             found.likelihood[rows, k] += mixture.log_shares[k]
 
-        chosen = np.arange(len(Y)) if only is None else np.flatnonzero(only == k)
+        chosen = np.arange(len(Y))
+        if among is not None:
+            chosen = np.flatnonzero((among == k).any(axis=1))
         _for_blocks(work, membership, k, chosen, Y.shape[1], n_jobs)
     return found
 
@@ -244,19 +255,20 @@ def judge(Y, mixture, membership, effort, *, n_jobs=None):
 def as_they_stand(Y, mixture, membership, *, n_jobs=None):
     """Vectors with nothing moved, and which of them are quiet: there is nothing to repair.
 
-    Most are quiet by the component whose subspace they are nearest to; only the others are judged
-    by all of them.
+    Most are quiet by the component whose subspace they are nearest to; the others are judged by the
+    few nearest ones, among which the likeliest hardly ever is missing.
     """
-    judged, quiet = _quiet(Y, mixture, membership, _nearest(Y, mixture), n_jobs)
+    order = _nearest(Y, mixture)
+    judged, quiet = _quiet(Y, mixture, membership, order[:, :1], n_jobs)
     rows = np.flatnonzero(~quiet)
     if len(mixture.components) > 1 and len(rows) > 0:
-        part, quiet[rows] = _quiet(Y[rows], mixture, membership[rows], None, n_jobs)
+        part, quiet[rows] = _quiet(Y[rows], mixture, membership[rows], order[rows], n_jobs)
         judged.replace(rows, part)
     return judged, quiet
 
 
-def _quiet(Y, mixture, membership, only, n_jobs):
-    standing = stand(Y, mixture, membership, only=only, n_jobs=n_jobs)
+def _quiet(Y, mixture, membership, among, n_jobs):
+    standing = stand(Y, mixture, membership, among=among, n_jobs=n_jobs)
     every, nearest = np.arange(len(Y)), standing.likelihood.argmax(axis=1)
     likelihood, noise, peak = (own[every, nearest] for own in standing)
     typical = np.array([component.noise for component in mixture.components])[nearest]
@@ -265,18 +277,18 @@ def _quiet(Y, mixture, membership, only, n_jobs):
 
 
 def _nearest(Y, mixture):
-    """The component that makes every vector likeliest if the noise is the typical one."""
+    """The few components that make every vector likeliest if the noise is the typical one."""
     likelihood = np.empty((len(Y), len(mixture.components)))
     for k, component in enumerate(mixture.components):
-        Z = np.nan_to_num(Y - component.mean).astype(np.float32)
+        Z = centred(Y, component.mean)[0]
         scores = Z @ component.directions[-1].T
         outside = np.einsum("ij,ij->i", Z, Z) - np.einsum("ij,ij->i", scores, scores)
         variances, n_outside = component.variances, Y.shape[1] - component.rank
         likelihood[:, k] = mixture.log_shares[k] - 0.5 * (
             outside / component.noise + n_outside * np.log(component.noise)
-            + np.sum(scores**2 / variances + np.log(variances), axis=1)
+            + scores**2 @ (1.0 / variances) + np.sum(np.log(variances))
         )  # fmt: skip
-    return likelihood.argmax(axis=1)
+    return np.argsort(-likelihood, axis=1, kind="stable")[:, :_NEAR]
 
 
 def repair(judged, Y, rows, mixture, membership, effort, *, n_jobs=None, weights=None):
@@ -311,7 +323,7 @@ def _enter(judged, rows, part, own, mixture, members, n_jobs):
     """Sort values as the explanations say, and enter what that gains."""
     part.certified[:] = False
     part.move_back(own)
-    after = stand(part.values, mixture, members, only=part.component, n_jobs=n_jobs)
+    after = stand(part.values, mixture, members, among=part.component[:, None], n_jobs=n_jobs)
     places = np.arange(len(rows)), part.component
     part.noise_after = after.noise[places]
     part.gain = after.likelihood[places] - part.observed
