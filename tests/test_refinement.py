@@ -123,7 +123,7 @@ def test_lightly_shuffled_vectors_of_a_large_subspace(seed):
     data = make_permuted_subspaces(1, rank=25, shuffled_ratio=0.1, random_state=seed)
     given = {"contamination": int(data.outlier_mask.sum()), "random_state": 0}
     X_fixed = PMSDR(1, 25, **given).fit_transform(data.X)
-    assert recovery_error(data.X_clean, X_fixed, mask=data.outlier_mask) < 0.1
+    assert recovery_error(data.X_clean, X_fixed, mask=data.outlier_mask) < 0.2
 
 
 def test_as_many_vectors_are_repaired_as_are_known_to_be_damaged():
