@@ -54,6 +54,8 @@ _IN_COMMON = 3.0
 _MOST_MOVED = 0.4
 # Log-odds of proposals in trials above which their parts tell nothing: 99%.
 _CLEAR = 4.6
+# Trials whose proposals are searched again for parts, at most: more take as long as a small table.
+_PARTS_TRIED = 150
 # Probability of being right from which on a repair counts as likely.
 _LIKELY = 0.8
 _NO_TRIALS = {"n": 0, "n_changed": 0, "n_right": 0}
@@ -292,6 +294,7 @@ def _parts_of_trials(judge, tried, trials):
     """Parts of the proposals in trials that are not clear as they are."""
     found = trials.evidence
     rows = np.flatnonzero(found.followed & (found.clear < _CLEAR))
+    rows = np.sort(np.random.default_rng(judge.seed).permutation(rows)[:_PARTS_TRIED])
     damaged = tried.take(trials.rows[rows]).permuted(trials.orders[rows])
     return find_parts(judge, damaged, rows, found.permutations[rows])
 
