@@ -11,9 +11,10 @@ import numpy as np
 
 __all__ = ["Profiles"]
 
-# Quantiles of a vector that are compared, and clean vectors with which it is.
+# Quantiles that stand for the sorted values of a vector, and clean vectors that it is compared
+# with, at most: more cost time where very many vectors are judged.
 _QUANTILES, _COMPARED = 32, 1000
-# The nearest one may be alike by chance.
+# The distance to the third nearest counts: the nearest one may be alike by chance.
 _NEAREST = 3
 
 
