@@ -213,6 +213,14 @@ def test_weakest_among_the_trials_are_not_damaged(rng):
     assert np.all(Ranks.of(tried.T, weak.T).log_odds(weak.T) > 0.0)
 
 
+def test_a_few_vectors_among_the_weaker_trials_may_all_be_whole():
+    """Nobody has to be damaged: six that stand low are odd, six that stand anywhere are damaged."""
+    tried = np.linspace(0.0, 30.0, 300)
+    low, spread = 30.0 * np.geomspace(0.01, 0.1, 6), 30.0 * np.linspace(0.1, 0.9, 6)
+    assert np.all(Ranks.of([tried], [low]).log_odds([low]) > 0.0)
+    assert np.all(Ranks.of([tried], [spread]).log_odds([spread]) < -3.0)
+
+
 def test_components_that_repairs_need_are_not_joined(monkeypatch):
     """Likelihoods may say that two components are one; what repairs say counts for more."""
     data = make_permuted_subspaces(2, 100, 20, 5, outlier_ratio=0.2, random_state=0)

@@ -41,12 +41,15 @@ _SHIFTS, _ROUGHLY = np.linspace(-0.4, 0.4, 9), 0.2
 # Gains at which the odds are known, and to which others are rounded.
 _PLACES = 200
 # Shapes of the beta distribution of the ranks of undamaged vectors, and shares of these among what
-# looks damaged, that are averaged over; and how many count as seen before, beside a damaged one.
-_NEARNESS, _FALSE = np.geomspace(0.05, 0.2, 8)[:, None], np.geomspace(1e-8, 0.99, 80)
+# looks damaged, that are averaged over, as if this part of one and one damaged vector had been seen
+# before. That all are undamaged is as likely as everything else: a matrix may well be whole.
+_NEARNESS, _FALSE_BEFORE = np.geomspace(0.05, 0.2, 8)[:, None], 0.1
+_FALSE = np.geomspace(1e-8, 0.99, 80)
+_BEFORE = _FALSE**_FALSE_BEFORE * (1.0 - _FALSE)
+_FALSE, _BEFORE = np.append(_FALSE, 1.0), np.append(_BEFORE / _BEFORE.sum(), 1.0)
 # Shapes of the ranks of damaged vectors, 1 if the trials are just like them, less if stronger; and
 # by how much they may be so, roughly.
 _WEAKER, _STRONGER = np.linspace(0.7, 1.0, 4)[:, None, None], 0.08
-_FALSE_BEFORE = 0.1
 # Interquartile ranges below the lower quartile from which a value is far out (Tukey).
 _FAR_OUT = 3.0
 # Difference of a strength, which is a logarithm, that means nothing.
@@ -221,8 +224,8 @@ class Ranks:
         damaged = _WEAKER * places ** (_WEAKER - 1.0) * (1.0 - _FALSE)
         found = np.bincount(ranks._rank(known), minlength=n + 1)
         log_both = np.log(undamaged + damaged)
-        log_weights = np.tensordot(found, log_both, axes=1) + np.log(1.0 - _FALSE)
-        log_weights += _FALSE_BEFORE * np.log(_FALSE) - 0.5 * ((1.0 - _WEAKER) / _STRONGER) ** 2
+        log_weights = np.tensordot(found, log_both, axes=1) + np.log(_BEFORE)
+        log_weights += -0.5 * ((1.0 - _WEAKER) / _STRONGER) ** 2
         # A vector is no witness in its own case.
         log_weights = log_weights - (found > 0)[:, None, None, None] * log_both
         every = (1, 2, 3)

@@ -150,6 +150,8 @@ class Selector:
             if self._needs_another_look(narrow[1], free, other):
                 again = _more_likely(free, self._settle(*narrow, other.clean, one, rounds=6))
                 free, selection = again, again if selection is free else selection
+            if given.pieces is not None and len(other.mixture.components) == 1:
+                continue  # no union, but pieces may have told which vectors are clean
             selection = self._better(selection, other)
             if selection is other and _is_unexplained(narrow[0], other).mean() < _DIFFER:
                 break  # nothing is left that another start could explain
@@ -209,7 +211,7 @@ class Selector:
     def _from_clusters(self, X, filled, given, free):
         """Start from the clusters of a graph of the vectors that seem clean.
 
-        None if they are no union: one component, `free`, predicts entries better than pieces do.
+        None if one component, `free`, predicts entries better than pieces do.
         """
         try:
             labels = cluster_start(X, filled, given, self.rng)
@@ -231,15 +233,16 @@ class Selector:
         pieces = self._settle(X, filled, clean, labels, rounds=2, **options)
         if pieces is None or (free is not None and _is_clear(_gain_in_likelihood(pieces, free))):
             return None
-        union = self._merge(X, filled, pieces, rounds=4)
-        return union if union and len(union.mixture.components) > 1 else None
+        return self._merge(X, filled, pieces, rounds=4)
 
     def _needs_another_look(self, filled, free, other):
         """Whether one component deserves to begin with the clean vectors of a union, too.
 
         It does not where it makes them far less likely than the union does.
         """
-        if free is None or np.mean(other.clean != free.clean) <= _DIFFER:
+        if free is None:
+            return len(other.mixture.components) == 1
+        if np.mean(other.clean != free.clean) <= _DIFFER:
             return False
         own = filled[other.clean]
         likelihood = held_out_standing(own, self.fits(own)).likelihood
@@ -410,8 +413,8 @@ def _is_unexplained(X, selection):
 
 def _more_likely(one, other):
     """The selection under which all vectors, damaged or not, are clearly more likely."""
-    if other is None:
-        return one
+    if one is None or other is None:
+        return one or other
     return other if _is_clear(other.judged.likelihood - one.judged.likelihood) else one
 
 
