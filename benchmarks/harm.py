@@ -7,7 +7,7 @@ import argparse
 import itertools
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,16 +28,16 @@ class Repair:
     values: np.ndarray  # (n, M) output "values"
     blend: np.ndarray  # (n, M) output "blend"
     proposed: np.ndarray  # (n, M) what "values" would be if every flagged vector were repaired
-    seconds: float  # of one fit
+    seconds: float  # CPU time of one fit
     abstained: bool  # nothing was changed because trials failed
 
 
 def run(X, seed):
     """Repair a matrix of which nothing is known."""
     model = PMSDR(output="values", random_state=seed)
-    start = time.perf_counter()
+    start = time.process_time()
     values = model.fit_transform(X)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     proposed = np.take_along_axis(X, model.permutations_, axis=1)
     confidence, blend = model.confidence_.copy(), None
     proposals = getattr(model, "_proposals", None)
@@ -45,7 +45,9 @@ def run(X, seed):
         rows, sure = proposals["rows"], proposals["confidence_values"] >= model.min_confidence
         proposed[rows], confidence[rows] = proposals["values"], proposals["confidence_values"]
         # Only if this rule gives the output that is known, it is trusted with the other.
-        if np.array_equal(_replace(X, rows[sure], proposals["values"][sure]), values):
+        if np.array_equal(
+            _replace(X, rows[sure], proposals["values"][sure]), values, equal_nan=True
+        ):
             sure = proposals["confidence_blend"] >= model.min_confidence
             blend = _replace(X, rows[sure], proposals["blend"][sure])
     if blend is None:
@@ -55,6 +57,20 @@ def run(X, seed):
     return Repair(
         flagged=model.outlier_mask_, status=model.status_, confidence=confidence, values=values,
         blend=blend, proposed=proposed, seconds=seconds, abstained=bool(told("abstained")),
+    )  # fmt: skip
+
+
+def run_new(reference, Y, seed):
+    """Repair new vectors by a model of a reference that is clean."""
+    start = time.process_time()
+    model = PMSDR(output="values", random_state=seed).fit(reference)
+    values = model.transform(Y)
+    seconds = time.process_time() - start
+    status = np.where(np.any(values != Y, axis=1), "recovered", "clean")
+    return Repair(
+        flagged=model.decision_function(Y) < 0.0, status=status, confidence=np.zeros(len(Y)),
+        values=values, blend=PMSDR(output="blend", random_state=seed).fit(reference).transform(Y),
+        proposed=values, seconds=seconds, abstained=bool(model.trials_.abstained),
     )  # fmt: skip
 
 
@@ -100,7 +116,13 @@ def _damage_vector(x, share, pattern, rng):
 
 
 def measure(X, Y, repair):
-    """Compare with the truth X; a vector that the shuffle left equal counts as clean."""
+    """Compare with the truth X; a vector that the shuffle left equal counts as clean.
+
+    Missing entries count as 0 everywhere.
+    """
+    X, Y = np.nan_to_num(X), np.nan_to_num(Y)
+    seen = {name: np.nan_to_num(getattr(repair, name)) for name in ("values", "blend", "proposed")}
+    repair = replace(repair, **seen)
     damaged = np.any(X != Y, axis=1)
     row = {
         "vectors": len(X),
@@ -132,19 +154,31 @@ def relative_error(estimate, truth):
     return float(np.linalg.norm(estimate - truth) / np.linalg.norm(truth)) if len(truth) else np.nan
 
 
-def fit_one(name, X, level, pattern, seed):
-    """Figures of one damaged and repaired matrix, or what went wrong."""
+def fit_one(name, X, level, pattern, seed, reference=0.0):
+    """Figures of one damaged and repaired matrix, or what went wrong.
+
+    `reference`: share of the vectors that stay clean and are learned from; the others are new.
+    """
     row = {"name": name, "level": level, "pattern": pattern, "seed": seed}
     try:
+        count = round(reference * len(X))
+        clean, X = X[:count], X[count:]
         Y = damage(X, level, pattern, seed)
-        return row | measure(X, Y, run(Y, seed))
+        if count == 0:
+            return row | measure(X, Y, run(Y, seed))
+        # Proposals that are not carried out stay with the model: no confidence is compared.
+        found = measure(X, Y, run_new(clean, Y, seed))
+        return row | found | {"confidence": [], "improved": []}
     except Exception as error:  # one failed fit must not end a long run
         return row | {"error": f"{type(error).__name__}: {error}"}
 
 
 def fit_all(problems, options):
     """Yield lists of rows that differ in the seed alone, in the order of the problems."""
-    jobs = (delayed(fit_one)(*problem, options.pattern, seed) for *problem, seed in problems)
+    jobs = (
+        delayed(fit_one)(*problem, options.pattern, seed, options.reference)
+        for *problem, seed in problems
+    )
     rows = Parallel(n_jobs=options.jobs, return_as="generator")(jobs)
     while group := list(itertools.islice(rows, len(options.seeds))):
         yield group
@@ -178,6 +212,10 @@ def make_parser(description, seeds):
     """Options that both scripts have."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--seeds", type=int, nargs="+", default=seeds)
+    parser.add_argument(
+        "--reference", type=float, default=0.0,
+        help="share of the vectors that stay clean and are learned from; the others are new",
+    )  # fmt: skip
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--pattern", choices=PATTERNS, default=PATTERNS[0], help="what moves")
     parser.add_argument("--json", type=Path, help="file for the figures of every fit")

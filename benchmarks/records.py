@@ -108,6 +108,8 @@ class Tally:
 
     def line(self, name):
         """Print the counts."""
+        if self.n_tables == 0:
+            return
         whole = f"{self.n_whole / self.n_damaged:7.1%}" if self.n_damaged else "       "
         right = f"{self.n_right / self.n_moved:7.2%}" if self.n_moved else "       "
         print(

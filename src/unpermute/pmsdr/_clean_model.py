@@ -28,7 +28,8 @@ from unpermute.pmsdr._natural import natural_shares
 from unpermute.pmsdr._profile import Profiles
 from unpermute.pmsdr._put_back import Repaired
 from unpermute.pmsdr._select import Selector
-from unpermute.pmsdr._some_entries import SomeEntries, is_everywhere
+from unpermute.pmsdr._smooth import Neighbours
+from unpermute.pmsdr._some_entries import VERY_LONG, SomeEntries, is_everywhere
 from unpermute.pmsdr._trial_report import TrialReport, report_trials
 from unpermute.pmsdr._trials import ALL_SHARES, noise_ratio, patterns_of, run_trials, scattered
 from unpermute.recover import entry_confidence
@@ -96,6 +97,10 @@ class Judge(ABC):
         """Repairs that are looked for less hard."""
         return self.propose(Y, membership, n_jobs=n_jobs)
 
+    def margins(self, Y, judged, membership):
+        """Margins of smoothness (:mod:`unpermute.pmsdr._smooth`); zeros if they are not known."""
+        return np.zeros((len(Y), 2))
+
     def shortened(self):
         """What judges trials of very long vectors by some of their entries; None: by all."""
         return None
@@ -108,10 +113,10 @@ class Judge(ABC):
         """Vectors that are like clean ones once they are repaired."""
         return (judged.gain > self.cut) & (noise_ratio(judged, Y, after=True) <= self.loudest)
 
-    def enter(self, X, judged, output, min_confidence, *, flags=None):
+    def enter(self, X, judged, output, min_confidence, *, flags=None, new=False):
         """Decide about proposals and write the result; `flags`: which are known to be damaged."""
         Y = self.in_units(X)
-        probability, closer = self.probabilities(judged, Y)
+        probability, closer = self.probabilities(judged, Y, new=new)
         if flags is None:
             flags = probability >= _FLAGGED
         else:
@@ -138,18 +143,18 @@ class Judge(ABC):
         repaired.X[written] = proposals[output][np.searchsorted(rows, written)]
         return repaired, proposals
 
-    def probabilities(self, judged, Y, known=None):
+    def probabilities(self, judged, Y, known=None, *, new=False):
         """Probability of damage, and of repairs being closer; zeros where trials could not tell."""
         if self.rule is None:
             return np.zeros(len(Y)), {name: np.zeros(len(Y)) for name in OUTPUTS}
-        return self.rule.probabilities(judged, Y, known)
+        return self.rule.probabilities(judged, Y, known, new=new)
 
     def scores(self, X, *, n_jobs=None):
         """Minus the logarithm of what a repair gains, where it is not for nothing."""
         Y = self.in_units(X)
         judged = self.propose(Y, n_jobs=n_jobs)
         own = -np.log1p(np.maximum(judged.gain, 0.0))
-        damaged = self.probabilities(judged, Y)[0] >= _FLAGGED
+        damaged = self.probabilities(judged, Y, new=True)[0] >= _FLAGGED
         return np.where(damaged, own, np.maximum(own, self.offset))
 
     @property
@@ -194,6 +199,8 @@ class CleanModel(Judge):
     certifier : Certifier
     profiles : Profiles
         Which values clean vectors hold.
+    neighbours : Neighbours or None
+        Which entries go together; None: too few vectors tell.
     recoverer : str or callable
         Whose answers count; "search": those of the EM and of the search, whichever is likelier.
     seed : int
@@ -204,6 +211,7 @@ class CleanModel(Judge):
     mixture: Mixture
     certifier: Certifier
     profiles: Profiles
+    neighbours: Neighbours | None
     recoverer: Any = "search"
     seed: int = 0
     some: SomeEntries | None = None
@@ -231,6 +239,17 @@ class CleanModel(Judge):
             filled = np.where(np.isnan(vectors[rows]), judged.fitted[rows], vectors[rows])
             filled = filled if self.some is None else filled[:, self.some.columns]
             shares[rows] = natural_shares(filled, *own)
+        judged.margins[rows] = self.margins(Y[rows], judged.part(rows), membership[rows])
+
+    def margins(self, Y, judged, membership):
+        """Margins of smoothness, of the vectors as they stand and of their repairs."""
+        if self.neighbours is None:
+            return np.zeros((len(Y), 2))
+        observed, repaired = (
+            np.where(np.isnan(each), judged.fitted, each) for each in (Y, judged.values)
+        )
+        moved = judged.permutations != np.arange(Y.shape[1])
+        return self.neighbours.margins(observed, repaired, moved, membership.folds)
 
     def shortened(self):
         """Judge by some entries, if these are many; a recoverer of the user's own sees all."""
@@ -281,12 +300,15 @@ def learn_model(X, given, *, min_confidence):
     certifier = Certifier(mixture, *_subspaces(selection, given.affine, 0.0), seed=given.seed)
     bases, offsets = _subspaces(selection, given.affine, centre / unit)
     judged, clean = selection.judged, selection.clean
-    profiles = Profiles.of(selector.filled[clean], members.folds[clean], seed=given.seed)
+    own = selector.filled[clean], members.folds[clean]
+    profiles = Profiles.of(*own, seed=given.seed)
+    # Trials of very long vectors see some entries only.
+    neighbours = Neighbours.of(*own, seed=given.seed) if Y.shape[1] <= VERY_LONG else None
     model = CleanModel(
         centre=centre, unit=unit, bases=bases, offsets=[unit * offset for offset in offsets],
         cut=selection.cut, loudest=selection.loudest, judged=judged,
         noise_report=_noise_report(selection, unit), mixture=mixture, certifier=certifier,
-        profiles=profiles, recoverer=given.recoverer, seed=given.seed,
+        profiles=profiles, neighbours=neighbours, recoverer=given.recoverer, seed=given.seed,
     )  # fmt: skip
     if model.recoverer == "search":
         model.some = SomeEntries.of(mixture, seed=given.seed)
@@ -374,7 +396,8 @@ def decide_by_trials(
     tried = run(judge, judge.propose, patterns, trials)
     found = model.judged.part(damaged)
     judged = model.judged.part(clean)
-    model.rule, known = learn_rule(found, Y[damaged], model.cut, judged, vectors, tried)
+    whole = judge.margins(tried.truth, tried.judged, tried.membership)[:, 0]
+    model.rule, known = learn_rule(found, Y[damaged], model.cut, judged, vectors, tried, whole)
     model.report = report_trials(model, tried, known, min_confidence)
     model.report.n_suspicious = len(damaged)
 

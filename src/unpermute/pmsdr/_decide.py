@@ -1,13 +1,15 @@
 r"""One decision: flagged if it looks damaged rather than odd, changed if trials show that it helps.
 
 A vector looks damaged if its repair gains more than a cut. It may be clean or odd all the same, and
-four things tell, all measured on this very matrix:
+five things tell, all measured on this very matrix:
 
 1. The **rank** among the trials, clean vectors shuffled as the damaged ones seem to be: damaged
    vectors stand anywhere, others among the weakest.
 2. The **gain**: clean vectors, judged by folds that they did not shape, have gains with a tail.
 3. What it **deviates** by (:mod:`unpermute.pmsdr._natural`): odd vectors deviate as clean ones do.
 4. The **values** it holds (:mod:`unpermute.pmsdr._profile`): those of odd vectors may be others.
+5. Its **smoothness** (:mod:`unpermute.pmsdr._smooth`): an odd vector is still smooth, a shuffled
+   one is as rough as its repair shuffled anew.
 
 How many vectors of either kind there are, and how the undamaged ones are spread, is averaged over
 what explains all vectors, so that it is never surer than this matrix allows.
@@ -17,14 +19,15 @@ bounds those of the first. How likely the repair of a damaged vector is closer t
 truth, the outcomes of trials that are like it tell. The confidence is the product of both.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit, logit
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from unpermute.pmsdr._natural import Naturalness
+from unpermute.pmsdr._ranks import Ranks, Reference
+from unpermute.pmsdr._smooth import Smoothness
+from unpermute.pmsdr._success import Success
 
 __all__ = ["OUTPUTS", "Rule", "learn_rule"]
 
@@ -40,82 +43,15 @@ _SCALES, _DAMAGED = np.geomspace(0.1, 1.0, 25), (np.arange(60) + 0.5) / 60
 _SHIFTS, _ROUGHLY = np.linspace(-0.4, 0.4, 9), 0.2
 # Gains at which the odds are known, and to which others are rounded.
 _PLACES = 200
-# Shapes of the beta distribution of the ranks of undamaged vectors, and shares of these among what
-# looks damaged, that are averaged over, as if this part of one and one damaged vector had been seen
-# before. That all are undamaged is as likely as everything else: a matrix may well be whole.
-_NEARNESS, _FALSE_BEFORE = np.geomspace(0.05, 0.2, 8)[:, None], 0.1
-_FALSE = np.geomspace(1e-8, 0.99, 80)
-_BEFORE = _FALSE**_FALSE_BEFORE * (1.0 - _FALSE)
-_FALSE, _BEFORE = np.append(_FALSE, 1.0), np.append(_BEFORE / _BEFORE.sum(), 1.0)
-# Shapes of the ranks of damaged vectors, 1 if the trials are just like them, less if stronger; and
-# by how much they may be so, roughly.
-_WEAKER, _STRONGER = np.linspace(0.7, 1.0, 4)[:, None, None], 0.08
-# Interquartile ranges below the lower quartile from which a value is far out (Tukey).
-_FAR_OUT = 3.0
-# Difference of a strength, which is a logarithm, that means nothing.
-_ALIKE = 0.1
 # Share of moved entries above which a vector is like any other in any order, number of clean
 # vectors below which they are few, and the evidence in nats that both need.
 _MOSTLY, _FEW, _NEED = 0.7, 50, 20.0
+# Training vectors count as undamaged below this probability of damage.
+_SURELY = 0.95
 # Least scale, in nats, of the evidence for a repair that clean vectors have by chance.
 _CHANCE = 5.0
-# Inverse penalty: successes and failures may be separable, and odds must stay finite.
-_PENALTY = 1.0
-# Parts in which trials are left out of the regression that orders them, and quantile of the scores
-# beyond which they tell nothing more.
-_SPLITS, _BELIEVED = 5, 0.9
-
-
-@dataclass(frozen=True)
-class Success:
-    """Probability that a repair is closer to the truth, learned from trials.
-
-    A logistic regression orders the repairs. Its scores for trials that it was not fitted to are
-    turned into probabilities by a second one (Platt scaling), so that what was learned from few
-    failures is not believed more than it deserves. No repair is surer than that curve says where
-    most trials lie.
-
-    Attributes
-    ----------
-    centre, scale, slopes : ndarray of shape (n_known,)
-        Of the regression that orders repairs.
-    slope, intercept, largest : float
-        Of the regression over its scores, and the score up to which it is believed.
-    """
-
-    centre: np.ndarray
-    scale: np.ndarray
-    slopes: np.ndarray
-    slope: float
-    intercept: float
-    largest: float = np.inf
-
-    @classmethod
-    def of(cls, known, outcome):
-        """Learn from what is known of trials, and their outcomes (0 or 1)."""
-        centre, scale = known.mean(axis=0), known.std(axis=0) + 1e-12
-        standard, slopes = (known - centre) / scale, np.zeros(known.shape[1])
-        failures = len(outcome) - outcome.sum()
-        # Few trials are never sure: as if half a success and half a failure had been seen before.
-        base = logit((outcome.sum() + 0.5) / (len(outcome) + 1.0))
-        if min(failures, outcome.sum()) < _SPLITS:
-            return cls(centre, scale, slopes, 0.0, float(base))
-        model = LogisticRegression(C=_PENALTY)
-        splits = StratifiedKFold(_SPLITS, shuffle=True, random_state=0)
-        scores = cross_val_predict(model, standard, outcome, cv=splits, method="decision_function")
-        slopes = model.fit(standard, outcome).coef_[0]
-        scores -= model.intercept_[0]
-        platt = LogisticRegression(C=np.inf).fit(scores[:, None], outcome)
-        slope = float(platt.coef_[0, 0])
-        if slope <= 0.0:
-            return cls(centre, scale, slopes, 0.0, float(base))
-        largest = float(np.quantile(scores, _BELIEVED))
-        return cls(centre, scale, slopes, slope, float(platt.intercept_[0]), largest)
-
-    def __call__(self, known):
-        """Return the probabilities."""
-        scores = ((known - self.centre) / self.scale) @ self.slopes
-        return expit(self.intercept + self.slope * np.minimum(scores, self.largest))
+# Relative error of the logarithm of the number of arrangements: evidence below it proves nothing.
+_COUNTED = 0.1
 
 
 @dataclass(frozen=True)
@@ -182,81 +118,6 @@ def _densities(log_gain, start, tried, width):
     return damaged[:, None, None] * _DAMAGED, clean[:, None] * (1.0 - _DAMAGED)
 
 
-@dataclass(frozen=True)
-class Ranks:
-    """Where vectors stand among the trials: damaged ones anywhere, others among the weakest.
-
-    Whatever makes an undamaged vector look damaged, it gains less by its repair than shuffled ones
-    do, or less than the number of arrangements explains, is expected to improve less, is still
-    unlike clean vectors after it, or has fewer entries that seem to have moved. Its rank among the
-    trials, by the lowest of the five, is near 0, where that of a damaged vector is uniform.
-
-    How near to 0 the ranks of undamaged vectors are (a beta distribution), how many there are, and
-    how much stronger trials are than damaged vectors (another one, near to uniform) is not
-    estimated, but averaged over, by how likely it makes the ranks of all that look damaged.
-
-    Attributes
-    ----------
-    strengths : list of ndarray
-        Of the trials, sorted: gains, gains less the logarithms of how many arrangements there were,
-        expected improvements, little noise after the repair, shares of moved entries.
-    lowest : ndarray
-        The lowest of the five ranks of every trial, sorted.
-    odds : ndarray of shape (n_trials + 1,)
-        Undamaged vectors expected per damaged one at every rank, as logarithms.
-    """
-
-    strengths: list[np.ndarray]
-    lowest: np.ndarray
-    odds: np.ndarray
-
-    @classmethod
-    def of(cls, tried, known):
-        """Ranks among trials, and the odds that follow from the strengths of vectors.
-
-        Both have a row per strength.
-        """
-        n = len(tried[0])
-        ranks = cls([np.sort(own) for own in tried], np.arange(n) / n, np.empty(0))
-        ranks = cls(ranks.strengths, np.sort(ranks._lowest(tried)), np.empty(0))
-        places = (np.arange(n + 1.0) + 1.0)[:, None, None, None] / (n + 2.0)
-        undamaged = _NEARNESS * places ** (_NEARNESS - 1.0) * _FALSE
-        damaged = _WEAKER * places ** (_WEAKER - 1.0) * (1.0 - _FALSE)
-        found = np.bincount(ranks._rank(known), minlength=n + 1)
-        log_both = np.log(undamaged + damaged)
-        log_weights = np.tensordot(found, log_both, axes=1) + np.log(_BEFORE)
-        log_weights += -0.5 * ((1.0 - _WEAKER) / _STRONGER) ** 2
-        # A vector is no witness in its own case.
-        log_weights = log_weights - (found > 0)[:, None, None, None] * log_both
-        every = (1, 2, 3)
-        weights = np.exp(log_weights - log_weights.max(axis=every, keepdims=True))
-        share = np.sum(weights * damaged / np.exp(log_both), axis=every) / weights.sum(axis=every)
-        return cls(ranks.strengths, ranks.lowest, -logit(share))
-
-    def log_odds(self, known):
-        """Undamaged vectors expected per damaged one, as a logarithm."""
-        odds = self.odds[self._rank(known)]
-        # Of vectors unlike any trial the trials tell nothing.
-        return np.where(self._is_beyond(known), np.maximum(odds, 0.0), odds)
-
-    def _is_beyond(self, known):
-        """Vectors that are far weaker than all trials: below Tukey's outer fence."""
-        beyond = np.zeros(len(known[0]), dtype=bool)
-        for ours, own in zip(self.strengths, known, strict=True):
-            lower, upper = np.quantile(ours, [0.25, 0.75])
-            beyond |= own < min(lower - _FAR_OUT * (upper - lower), ours[0] - _ALIKE)
-        return beyond
-
-    def _lowest(self, known):
-        columns = zip(self.strengths, known, strict=True)
-        return np.min(
-            [np.searchsorted(ours, own + _ALIKE) / len(ours) for ours, own in columns], axis=0
-        )
-
-    def _rank(self, known):
-        return np.searchsorted(self.lowest, self._lowest(known))
-
-
 def _strengths(known):
     """Of what is known of repairs, what undamaged vectors have little of."""
     return known[:, 0], known[:, 1], known[:, 2], -known[:, 4], known[:, 5]
@@ -276,6 +137,8 @@ class Rule:
         Clean rather than damaged, by the gain.
     natural : Naturalness or None
         The same, by what a vector deviates by.
+    smooth : Smoothness or None
+        The same, by how its entries go together.
     chance : tuple of float
         Logarithm of the number of clean vectors, and the scale of evidence by chance: the largest
         for a repair of one of them, or a few nats.
@@ -285,6 +148,8 @@ class Rule:
         Closer to the truth after the repair, given that it is damaged; for every output.
     few : bool
         Whether it was learned from few vectors.
+    reference : Reference or None
+        Odds of new vectors; None: not known yet.
     """
 
     cut: float
@@ -292,16 +157,19 @@ class Rule:
     likeness: Ranks | None
     gains: Gains
     natural: Naturalness | None
+    smooth: Smoothness | None
     chance: tuple[float, float]
     proven: float
     closer: dict[str, Success]
     few: bool = False
+    reference: Reference | None = None
 
-    def probabilities(self, judged, Y, known=None):
+    def probabilities(self, judged, Y, known=None, *, new=False):
         """Probability that vectors are damaged, and that repairs of damaged ones are closer.
 
         The latter by output; both are 0 where nothing is gained. `known`: of the vectors that gain
-        more than the cut, if it has been worked out before.
+        more than the cut, if it has been worked out before. `new`: the vectors may belong to a
+        matrix of which another share is damaged.
         """
         damage, rows = np.zeros(len(Y)), np.flatnonzero(judged.gain > self.cut)
         known = known_of(judged.part(rows), Y[rows]) if known is None else known
@@ -313,15 +181,18 @@ class Rule:
         by_chance = known[:, 1] <= needed
         # However odd: so much evidence for a repair no vector has that was not shuffled.
         evidence = np.sign(known[:, 1]) * np.expm1(np.abs(known[:, 1]))
-        odd = np.minimum(odd, self.chance[0] - evidence / self.chance[1])
-        odd = np.where(by_chance, np.maximum(odd, -np.log(2.0)), odd)
+        arrangements = np.expm1(known[:, 0]) - evidence
+        by_accident = np.maximum(self.chance[1], _COUNTED * arrangements)
         # Values unlike those of clean vectors are not put right by any order.
         if self.likeness is not None:
             odd = np.logaddexp(odd, self.likeness.log_odds([judged.likeness[rows]]))
+        odd = np.minimum(odd, self.chance[0] - evidence / by_accident)
+        odd = np.where(by_chance, np.maximum(odd, -np.log(2.0)), odd)
         undamaged = np.logaddexp(odd, clean)
-        if self.natural is not None:
-            own = judged.natural[rows], judged.natural_after[rows]
-            undamaged = undamaged + self.natural.log_odds(*own)
+        if new and self.reference is not None:
+            unlike = self.reference.log_odds((*_strengths(known), judged.likeness[rows]))
+            undamaged = np.minimum(undamaged, np.where(by_chance, np.inf, unlike))
+        undamaged = undamaged + self._nature(judged.part(rows))
         undamaged = np.where(certified, np.minimum(undamaged, -logit(self.proven)), undamaged)
         damage[rows] = expit(-undamaged)
         closer = {output: np.zeros(len(Y)) for output in self.closer}
@@ -329,6 +200,13 @@ class Rule:
             found = success(known)
             closer[output][rows] = np.where(certified, np.maximum(found, self.proven), found)
         return damage, closer
+
+    def _nature(self, judged):
+        """Log-odds that vectors are odd by nature rather than shuffled."""
+        odds = np.zeros(len(judged.gain))
+        if self.natural is not None:
+            odds = self.natural.log_odds(judged.natural, judged.natural_after)
+        return odds if self.smooth is None else self.smooth.log_odds(judged.margins, odds)
 
 
 def known_of(judged, Y):
@@ -347,7 +225,7 @@ def known_of(judged, Y):
     )
 
 
-def learn_rule(judged, Y, cut, clean, vectors, trials):
+def learn_rule(judged, Y, cut, clean, vectors, trials, whole):
     """Learn the rule.
 
     Parameters
@@ -363,6 +241,8 @@ def learn_rule(judged, Y, cut, clean, vectors, trials):
     vectors : ndarray of shape (n_clean, n_features)
         These.
     trials : Trials
+    whole : ndarray of shape (n_trials,)
+        Margins that the trials would have, had they not been shuffled.
 
     Returns
     -------
@@ -376,19 +256,30 @@ def learn_rule(judged, Y, cut, clean, vectors, trials):
     tried = known_of(tried_ones, trials.observed[found])
     if found.sum() < _ENOUGH:
         return None, tried
-    ranks = Ranks.of(_strengths(tried), _strengths(known_of(judged, Y)))
+    known = known_of(judged, Y)
+    ranks = Ranks.of(_strengths(tried), _strengths(known))
     few = len(vectors) < _FEW  # too few to tell which values vectors may hold
     likeness = None if few else Ranks.of([tried_ones.likeness], [judged.likeness])
     gains = Gains.of(clean.gain, judged.gain, trials.judged.gain)
     natural = Naturalness.of(clean.natural, tried_ones.natural, tried_ones.natural_after)
+    smooth = Smoothness.of(whole[found], tried_ones.margins[:, 0])
     errors = trials.squared_errors()
     closer = {}
     for output, after in zip(OUTPUTS, errors[1:], strict=True):
-        closer[output] = Success.of(tried, (after < errors[0])[found].astype(int))
+        outcome = (after < errors[0])[found].astype(int)
+        closer[output] = Success.of(tried, outcome, trials.rows[found])
     certified = trials.judged.certified
     right = np.sum(certified & (errors[1] < errors[0]))
     proven = (right + 0.5) / (certified.sum() + 1.0)
     gaining = np.flatnonzero(clean.gain > 0.0)
     largest = np.max(clean.part(gaining).evidence(vectors[gaining]), initial=_CHANCE)
     chance = float(np.log(max(len(vectors), 1))), float(largest)
-    return Rule(cut, ranks, likeness, gains, natural, chance, float(proven), closer, few), tried
+    rule = Rule(
+        cut, ranks, likeness, gains, natural, smooth, chance, float(proven), closer, few
+    )  # fmt: skip
+    looks = judged.gain > cut
+    judged, Y, known = judged.part(looks), Y[looks], known[looks]
+    undamaged = rule.probabilities(judged, Y, known)[0] < _SURELY
+    own = [each[undamaged] for each in (*_strengths(known), judged.likeness)]
+    reference = Reference.of((*_strengths(tried), tried_ones.likeness), own, len(vectors))
+    return replace(rule, reference=reference), tried

@@ -66,6 +66,11 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     uses a part of the model that the vector did not shape, and by `transform`, which uses the whole
     model.
 
+    To repair new vectors by a reference, fit the model to clean vectors of the same kinds and
+    `transform` the new ones. How many vectors of the reference are damaged does not matter: a new
+    vector is changed if it looks more damaged than every undamaged vector of the reference, and
+    the more of these there are, the surer the repair can be.
+
     Given `n_subspaces`, `rank` or a stage by name, the same model finds and repairs the damaged
     vectors. Then the clean vectors are clustered into `n_subspaces` groups, a basis of that rank is
     fitted to each group, and a repaired vector is assigned to the nearest one.
@@ -340,7 +345,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         Returns
         -------
         X_fixed : ndarray of shape (n_vectors, n_features)
-            Vectors near a subspace as they were, the others as `output` says.
+            Clean vectors as they were, permuted ones as `output` says.
         """
         check_is_fitted(self, "permutations_")
         X = validate_vectors(self, X, reset=False, allow_nan=True)
@@ -482,7 +487,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         others = np.setdiff1d(np.arange(len(X)), learned)
         if len(others) > 0:
             own = flags[others] if known else None
-            repaired.enter(others, self._examine_scaled(X[others], flags=own))
+            repaired.enter(others, self._examine_scaled(X[others], flags=own, new=False))
         repaired.enter(learned, part)
         return repaired
 
@@ -570,8 +575,8 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         repaired = self._examine_scaled(scaled)
         return replace(repaired, X=restored(X, scaled, repaired.X, self._unit))
 
-    def _examine_scaled(self, X, *, flags=None):
-        """Judge and repair; `flags`: which vectors are known to be damaged."""
+    def _examine_scaled(self, X, *, flags=None, new=True):
+        """Judge and repair; `flags`: which are known to be damaged; `new`: of another matrix."""
         model = self._model
         if isinstance(model, FourStages):
             return model.examine(X, self.output, self.min_confidence, n_jobs=self.n_jobs)
@@ -584,7 +589,9 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
             rows = rows[self._can_be_judged(X[rows])]
             own = None if flags is None else flags[rows]
             judged = model.propose(model.in_units(X[rows]), n_jobs=1)
-            part, _ = model.enter(X[rows], judged, self.output, self.min_confidence, flags=own)
+            part, _ = model.enter(
+                X[rows], judged, self.output, self.min_confidence, flags=own, new=new
+            )
             if self._classes is not None:
                 damaged = part.status != "clean"
                 estimates = model.estimates(X[rows], judged, damaged)

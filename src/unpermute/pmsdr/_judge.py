@@ -117,6 +117,9 @@ class Judged:
     natural, natural_after : ndarray
         Share of the deviations that is like those of clean vectors, as it stands and repaired;
         one half if nobody looked.
+    margins : ndarray of shape (n_vectors, 2)
+        How much smoother than its repair shuffled anew it is, as it stands and repaired
+        (:mod:`unpermute.pmsdr._smooth`); 0 if nobody looked.
     likeness : ndarray
         How like those of clean vectors its values are (:mod:`unpermute.pmsdr._profile`); 0 if
         nobody looked.
@@ -143,6 +146,7 @@ class Judged:
     share: np.ndarray
     natural: np.ndarray
     natural_after: np.ndarray
+    margins: np.ndarray
     likeness: np.ndarray
     certified: np.ndarray
     stands_for: np.ndarray
@@ -163,7 +167,8 @@ class Judged:
             gain=np.zeros(n), observed=observed, likelihood=observed.copy(),
             component=nearest.copy(), nearest=nearest, noise=noise, noise_after=noise.copy(),
             share=np.zeros(n), natural=np.full(n, 0.5), natural_after=np.full(n, 0.5),
-            likeness=np.zeros(n), certified=np.zeros(n, dtype=bool), stands_for=np.ones(n),
+            margins=np.zeros((n, 2)), likeness=np.zeros(n), certified=np.zeros(n, dtype=bool),
+            stands_for=np.ones(n),
             fitted=Y.copy(),
             staying=np.ones(Y.shape, np.float32), variance=np.zeros(Y.shape, np.float32),
             permutations=np.tile(np.arange(n_features, dtype=kind), (n, 1)), values=Y.copy(),

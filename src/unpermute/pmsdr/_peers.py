@@ -51,7 +51,7 @@ class Peers(Judge):
             judged.replace(rows, _explain(Y[rows], judged.part(rows), others, n_jobs))
         return judged
 
-    def probabilities(self, judged, Y, known=None):
+    def probabilities(self, judged, Y, known=None, *, new=False):
         """Probability that vectors are damaged, and that repairs of damaged ones are closer.
 
         Few vectors differ too much to be compared with each other: whether one is damaged its own
@@ -59,7 +59,7 @@ class Peers(Judge):
         vector that has nothing to do with the others looks like that. What a repair is worth the
         trials say.
         """
-        damage, closer = super().probabilities(judged, Y, known)
+        damage, closer = super().probabilities(judged, Y, known, new=new)
         if self.rule is not None:
             damage = expit(np.minimum(judged.gain, judged.likelihood) - _SURELY)
         return damage, closer
