@@ -43,6 +43,7 @@ from unpermute.records._pairs import Binned, best_segment, ratios
 from unpermute.records._parts import Parts
 from unpermute.records._prior import default_prior, update_prior
 from unpermute.records._read import _date, _number
+from unpermute.records._repair import _draw
 from unpermute.records._runs import find_runs
 from unpermute.records._smooth import _smoothed, fit_smooth
 from unpermute.records._tempering import (
@@ -55,7 +56,13 @@ from unpermute.records._tempering import (
     _usual_ratios,
 )
 from unpermute.records._text import fit_texts, kneser_ney, prepare_texts
-from unpermute.records._trials import N_KINDS, Trials, damage_orders, weigh
+from unpermute.records._trials import (
+    N_KINDS,
+    Trials,
+    _likeliest_shares,
+    damage_orders,
+    weigh,
+)
 from unpermute.table import TableModel, learn, repair, scan
 
 NAMES = ["Ada", "Bo", "Cleo", "Dan", "Eve", "Finn", "Gil", "Hal"]
@@ -909,6 +916,40 @@ def test_four_cells_are_told_from_five():
     assert weights[n // 2 :].sum() < 0.1 * weights.sum()
 
 
+def test_one_cause_is_not_explained_by_several(rng):
+    """What trials of other kinds would explain by chance as well does not count as their damage."""
+    usual, wrong = np.full(N_KINDS, 1.0 / N_KINDS), 0
+    for _ in range(20):
+        rates = 0.9 * rng.dirichlet(np.full(6, 0.6), N_KINDS)
+        found = np.array([rng.multinomial(90, np.append(r, 0.1))[:-1] / 90 for r in rates]) + 1e-6
+        counts = rng.multinomial(130, rates[2] / rates[2].sum())
+        shares = _likeliest_shares(found, counts, usual, np.full(N_KINDS, 90))
+        wrong += shares[2] < 0.9
+    assert wrong <= 4
+    # Two kinds that look different are both seen.
+    found = np.eye(N_KINDS) * 0.8 + 1e-6
+    counts = np.array([60, 0, 40, 0, 0, 0, 0])
+    shares = _likeliest_shares(found, counts, usual, np.full(N_KINDS, 90))
+    np.testing.assert_allclose(shares[[0, 2]], [0.6, 0.4], atol=0.02)
+
+
+def test_drawn_trials_stand_for_all(rng):
+    weights = rng.exponential(size=400) ** 2
+    found, drawn_often = [], np.zeros(400)
+    for seed in range(300):
+        drawn, own = _draw(weights, 100, np.random.default_rng(seed))
+        assert abs(len(drawn) - 100) <= 1
+        found.append(own.sum())
+        drawn_often[drawn] += 1.0 / 300
+    assert np.mean(found) == pytest.approx(weights.sum(), rel=0.02)
+    heavy = np.argsort(weights)[-10:]
+    assert drawn_often[heavy].min() > 0.95
+    drawn, own = _draw(weights[:50], 100, rng)
+    np.testing.assert_array_equal(drawn, np.arange(50))
+    np.testing.assert_array_equal(own, weights[:50])
+    assert len(_draw(weights[:0], 100, rng)[0]) == 0
+
+
 def test_kinds_of_proposals_are_corrected_apart():
     p, n = 8, 200
     threes, fours = np.tile(np.arange(p), (2, n // 2, 1))
@@ -917,7 +958,9 @@ def test_kinds_of_proposals_are_corrected_apart():
     right, nothing = np.arange(n) >= n // 2, np.zeros(n, dtype=int)
     trials = Trials(found, right, *[nothing] * 3, *[found.permutations] * 2)
     parts = Parts(nothing[:0], found.permutations[:0], found.clear[:0])
-    calibration = calibrate(found, trials, np.ones(n), *np.full((2, p, p), np.inf), parts)
+    calibration = calibrate(
+        found, trials, np.ones(n), *np.full((2, p, p), np.inf), parts, np.ones(n)
+    )  # fmt: skip
     damaged, confidence = calibration.probabilities(found)
     assert np.max((confidence / damaged)[~right]) < 0.1
     assert np.min((confidence / damaged)[right]) > 0.9

@@ -67,7 +67,7 @@ class HoldOuts:
         total: mean logarithms alone would take ten components where one has half the error. A
         partition that is known to be `likelier` need not be clearly better, only not clearly worse.
         """
-        if not self.held:
+        if not self.held or np.array_equal(candidate.labels, present.labels):
             return False
         ours, theirs = [], []
         for split in range(len(self.held)):

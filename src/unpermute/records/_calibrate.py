@@ -117,15 +117,15 @@ class Calibration:
         return np.minimum(damaged, limited) * right
 
 
-def calibrate(evidence, trials, weights, limits, rivals, parts):
+def calibrate(evidence, trials, weights, limits, rivals, parts, parts_weights):
     """Learn from the evidence of the table's records and of its weighted trials.
 
     `limits` and `rivals` are those of :mod:`unpermute.records._crowds`, `parts` those of the
-    proposals in trials.
+    proposals in some trials, which have weights of their own.
     """
     tried = trials.evidence
     followed, long = tried.followed, _is_long(tried)
-    of_parts = _fit_parts(trials, weights, parts)
+    of_parts = _fit_parts(trials, parts_weights, parts)
     weights, kinds = weights[followed], damage_kinds(tried.permutations[followed])
     correction = _fit_correction(tried.clear[followed], kinds, trials.right[followed], weights)
     odds = evidence.odds[evidence.followed]

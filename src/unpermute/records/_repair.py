@@ -169,8 +169,8 @@ def _repair_each(cells, reference, known, max_moves, min_confidence, options):
     rivals = rivals_of(
         judge.model, evidence, looked_at, rank=options["rank"], seed=seed, alone=alone
     )
-    parts = _parts_of_trials(judge, tried, trials)
-    calibration = calibrate(evidence, trials, weights, limits, rivals, parts)
+    parts, parts_weights = _parts_of_trials(judge, tried, trials, weights)
+    calibration = calibrate(evidence, trials, weights, limits, rivals, parts, parts_weights)
     screen = None
     if len(rows) < cells.shape[0]:
         screen = _screen(judge, known, cells, rows, evidence, trials, calibration)
@@ -290,13 +290,38 @@ def _screen(judge, known, cells, rows, evidence, trials, calibration):
     return fit_screen(judge.model, cells.take(fresh), [cells.take(rows[listed]), damaged])
 
 
-def _parts_of_trials(judge, tried, trials):
-    """Parts of the proposals in trials that are not clear as they are."""
+def _parts_of_trials(judge, tried, trials, weights):
+    """Parts of the proposals in trials that are not clear as they are, and weights of the trials.
+
+    Trials that count more are drawn more often: those that are like the damage of the table.
+    """
     found = trials.evidence
     rows = np.flatnonzero(found.followed & (found.clear < _CLEAR))
-    rows = np.sort(np.random.default_rng(judge.seed).permutation(rows)[:_PARTS_TRIED])
+    drawn, own = _draw(weights[rows], _PARTS_TRIED, np.random.default_rng(judge.seed))
+    rows, weights = rows[drawn], np.zeros(len(weights))
+    weights[rows] = own
     damaged = tried.take(trials.rows[rows]).permuted(trials.orders[rows])
-    return find_parts(judge, damaged, rows, found.permutations[rows])
+    return find_parts(judge, damaged, rows, found.permutations[rows]), weights
+
+
+def _draw(weights, count, rng):
+    """Draw some `count` places, and the weights with which they stand for all.
+
+    A place is drawn with a probability that is proportional to its weight, but at most 1.
+    """
+    chances = np.ones(len(weights))
+    open_ = np.full(len(weights), len(weights) > count)
+    while open_.any():
+        left = count - np.sum(~open_)
+        chances[open_] = left * weights[open_] / weights[open_].sum()
+        certain = open_ & (chances > 1.0)
+        if not certain.any():
+            break
+        chances[certain], open_ = 1.0, open_ & ~certain
+    order = rng.permutation(len(weights))
+    steps = np.floor(np.cumsum(chances[order]) + rng.random())
+    drawn = np.sort(order[np.diff(steps, prepend=0.0) > 0.0])
+    return drawn, weights[drawn] / chances[drawn]
 
 
 def _parts_of_records(judge, cells, rows, placed, unsure, permutations):

@@ -35,7 +35,8 @@ _CERTAINLY_NOT, _LEAST_WHOLE = 0.01, 1e-9
 _KINDS_FROM = np.array([2, 3, 4, 5, 6])
 _SHIFT, _SWAPS = len(_KINDS_FROM), len(_KINDS_FROM) + 1
 N_KINDS = _SWAPS + 1
-_EM_STEPS = 200
+# Most steps of EM, and the change of a share at which it has settled.
+_EM_STEPS, _SETTLED = 200, 1e-4
 # Weight of the prior expectation, in damaged records and in trials, when the shares of kinds are
 # learned; and quantiles of the trials that divide clear proposals from others.
 _PSEUDO_RECORDS, _PSEUDO_TRIALS, _CLARITY = 1.0, 1.0, (1 / 3, 2 / 3)
@@ -129,15 +130,52 @@ def weigh(trials, evidence):
     found /= np.maximum(n_tried, 1)[:, None]
     suspicious = evidence.followed & (evidence.odds > 0)
     counts = np.bincount(_classes(evidence, suspicious, limits), minlength=found.shape[1])
-    shares = usual = _usual_shares(trials.orders.shape[1], n_tried > 0)
-    for _ in range(_EM_STEPS):
-        joint = shares[:, None] * found
-        # A kind that is seldom found stands for more records than those found.
-        records = (joint / joint.sum(axis=0)) @ counts / found.sum(axis=1)
-        shares = np.where(n_tried > 0, records, 0.0) + _PSEUDO_RECORDS * usual
-        shares = shares / shares.sum()
+    shares = _usual_shares(trials.orders.shape[1], n_tried > 0)
+    if counts.any():
+        shares = _likeliest_shares(found, counts, shares, n_tried)
     weights = (shares / np.maximum(n_tried, 1))[true]
     return weights / weights.mean()
+
+
+def _likeliest_shares(found, counts, usual, n_tried):
+    """Shares of the kinds of damage, of which a table seldom has many.
+
+    Maximum likelihood over all kinds uses each of them to explain chance. So kinds are added one by
+    one, the one that makes the proposals likeliest first, as long as that gains more than half the
+    logarithm of the number of proposals (BIC). How trials of a kind look is known from their number
+    only, which lets larger gains occur by chance: the bound is raised accordingly.
+    """
+    n, open_ = counts.sum(), set(np.flatnonzero(n_tried))
+    chosen, shares, best, bound = [], usual, -np.inf, 0.0
+    while open_:
+        fits = {kind: _fit_shares(found, counts, usual, [*chosen, kind]) for kind in sorted(open_)}
+        kind = max(fits, key=lambda kind: fits[kind][1])
+        if fits[kind][1] <= best + bound:
+            break
+        shares, best = fits[kind]
+        chosen.append(kind)
+        open_.remove(kind)
+        n_found = np.min(found[chosen].sum(axis=1) * n_tried[chosen])
+        bound = 0.5 * np.log(n) * (1.0 + n / max(n_found, 1.0))
+    return shares
+
+
+def _fit_shares(found, counts, usual, kinds):
+    """Shares of some kinds, by EM, if there are no others; and the log-likelihood."""
+    seen = np.flatnonzero(counts)
+    likely, rate = found[kinds][:, seen], found[kinds].sum(axis=1)
+    shares = usual[kinds] / usual[kinds].sum()
+    for _ in range(_EM_STEPS):
+        joint = shares[:, None] * likely
+        # A kind that is seldom found stands for more records than those found.
+        records = (joint / joint.sum(axis=0)) @ counts[seen] / rate
+        before, shares = shares, records / records.sum()
+        if np.max(np.abs(shares - before)) < _SETTLED:
+            break
+    likelihood = counts[seen] @ np.log(shares @ likely / (shares @ rate))
+    every = _PSEUDO_RECORDS * usual
+    every[kinds] += records
+    return every / every.sum(), likelihood
 
 
 def _usual_shares(p, tried):
