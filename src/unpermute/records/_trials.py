@@ -146,7 +146,8 @@ def _likeliest_shares(found, counts, usual, n_tried):
     only, which lets larger gains occur by chance: the bound is raised accordingly.
     """
     n, open_ = counts.sum(), set(np.flatnonzero(n_tried))
-    chosen, shares, best, bound = [], usual, -np.inf, 0.0
+    chosen: list[int] = []
+    shares, best, bound = usual, -np.inf, 0.0
     while open_:
         fits = {kind: _fit_shares(found, counts, usual, [*chosen, kind]) for kind in sorted(open_)}
         kind = max(fits, key=lambda kind: fits[kind][1])
