@@ -145,7 +145,7 @@ def _likeliest_shares(found, counts, usual, n_tried):
     logarithm of the number of proposals (BIC). How trials of a kind look is known from their number
     only, which lets larger gains occur by chance: the bound is raised accordingly.
     """
-    n, open_ = counts.sum(), set(np.flatnonzero(n_tried))
+    n, open_ = counts.sum(), set(np.flatnonzero(n_tried).tolist())
     chosen: list[int] = []
     shares, best, bound = usual, -np.inf, 0.0
     while open_:
