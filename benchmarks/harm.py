@@ -66,11 +66,12 @@ def run_new(reference, Y, seed):
     model = PMSDR(output="values", random_state=seed).fit(reference)
     values = model.transform(Y)
     seconds = time.process_time() - start
-    status = np.where(np.any(values != Y, axis=1), "recovered", "clean")
+    flagged = model.decision_function(Y) < 0.0
     return Repair(
-        flagged=model.decision_function(Y) < 0.0, status=status, confidence=np.zeros(len(Y)),
-        values=values, blend=PMSDR(output="blend", random_state=seed).fit(reference).transform(Y),
-        proposed=values, seconds=seconds, abstained=bool(model.trials_.abstained),
+        flagged=flagged, status=np.where(flagged, "uncertain", "clean"), proposed=values,
+        confidence=np.zeros(len(Y)), values=values, seconds=seconds,
+        blend=model.set_params(output="blend").transform(Y),
+        abstained=bool(model.trials_.abstained),
     )  # fmt: skip
 
 

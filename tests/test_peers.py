@@ -1,5 +1,7 @@
 """Few vectors with noise of their own: mixture regression, and columns of real tables."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -118,3 +120,16 @@ def test_a_real_table_gets_better_and_new_vectors_get_the_same_answer(output):
     np.testing.assert_array_equal(
         moved[model.status_ == "uncertain"], Y[model.status_ == "uncertain"]
     )
+
+
+def test_few_vectors_of_several_kinds_are_hardly_changed(seed):
+    """A vector of another kind fits the majority badly in any order; it is odd, not shuffled."""
+    rng = np.random.default_rng(seed)
+    half, factors = np.arange(300) < 150, rng.normal(size=(3, 300))
+    usual = rng.normal(size=(20, 3)) @ factors + 0.3 * rng.normal(size=(20, 300))
+    noise = rng.standard_t(2, size=(12, 300)) * np.where(half, 0.3, 2.0)
+    X = np.vstack([usual, rng.normal(size=(12, 3)) @ (factors * half) + noise])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        X_fixed = PMSDR(random_state=0).fit_transform(X)
+    assert np.sum(np.any(X_fixed != X, axis=1)) <= 2

@@ -1,7 +1,7 @@
 """From a matrix to a model that judges any vector: select, certify, try, decide.
 
 `learn_model` is the whole way; the :class:`CleanModel` that it returns examines training vectors by
-folds that they did not shape, and others as new ones, with one rule for both.
+folds that they did not shape, and others as new ones.
 """
 
 from abc import ABC, abstractmethod
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from unpermute.pmsdr._certify import Certifier, recover_as_told
-from unpermute.pmsdr._decide import OUTPUTS, Rule, learn_rule
+from unpermute.pmsdr._decide import OUTPUTS, Rule, learn_reference, learn_rule
 from unpermute.pmsdr._judge import (
     FULL,
     Judged,
@@ -32,6 +32,7 @@ from unpermute.pmsdr._smooth import Neighbours
 from unpermute.pmsdr._some_entries import VERY_LONG, SomeEntries, is_everywhere
 from unpermute.pmsdr._trial_report import TrialReport, report_trials
 from unpermute.pmsdr._trials import ALL_SHARES, noise_ratio, patterns_of, run_trials, scattered
+from unpermute.pmsdr._unseen import judge_unseen
 from unpermute.recover import entry_confidence
 
 __all__ = ["CleanModel", "Judge", "decide_by_trials", "learn_model", "units_of"]
@@ -40,9 +41,10 @@ __all__ = ["CleanModel", "Judge", "decide_by_trials", "learn_model", "units_of"]
 _STARTS = 12
 # Trials that tell what repairs are worth, and first how many entries moved.
 _TRIALS, _GLANCES = 300, 240
-# Trials of long vectors cost most and hardly ever fail: so many entries are tried in all, and no
-# fewer vectors, which still allow a confidence of .995.
-_ENTRIES_TRIED, _FEWEST_TRIALS = 150_000, 100
+# Trials of long vectors cost most and hardly ever fail: so many entries are tried in all, but no
+# fewer vectors; without a failure these allow a confidence of .995. Of very long ones that have to
+# be tried as a whole, so many are.
+_ENTRIES_TRIED, _FEWEST_TRIALS, _FEWEST_WHOLE = 150_000, 100, 40
 # Probability of damage from which a vector is flagged.
 _FLAGGED = 0.5
 # Scale of a t distribution with 4 degrees of freedom that is fitted to normal noise of variance 1.
@@ -114,7 +116,11 @@ class Judge(ABC):
         return (judged.gain > self.cut) & (noise_ratio(judged, Y, after=True) <= self.loudest)
 
     def enter(self, X, judged, output, min_confidence, *, flags=None, new=False):
-        """Decide about proposals and write the result; `flags`: which are known to be damaged."""
+        """Decide about proposals and write the result.
+
+        `flags`: which are known to be damaged; `new`: the share of damaged vectors in the training
+        matrix says nothing about these.
+        """
         Y = self.in_units(X)
         probability, closer = self.probabilities(judged, Y, new=new)
         if flags is None:
@@ -227,19 +233,23 @@ class CleanModel(Judge):
         rows = rows[~part.certified]
         repair(judged, Y, rows, self.mixture, membership, FULL, n_jobs=n_jobs)
         self.work_harder(judged, Y, rows, membership, n_jobs=n_jobs)
-        self.look_at_deviations(judged, Y, np.flatnonzero(~quiet), membership)
+        self.look_at_deviations(judged, Y, np.flatnonzero(judged.gain > self.cut), membership)
         return judged
 
     def look_at_deviations(self, judged, Y, rows, membership):
-        """Enter how natural some vectors are, as they stand and repaired."""
-        judged.likeness[rows] = self.profiles.likeness(Y[rows], membership.folds[rows])
+        """Enter what tells odd vectors from shuffled ones, of vectors that gain more than the cut.
+
+        How natural they are is entered of all the given rows.
+        """
+        odd = rows[judged.gain[rows] > self.cut]
+        judged.likeness[odd] = self.profiles.likeness(Y[odd], membership.folds[odd])
+        judged.margins[odd] = self.margins(Y[odd], judged.part(odd), membership[odd])
         mixture = self.mixture if self.some is None else self.some.mixture
         own = mixture, membership[rows], judged.component[rows]
         for shares, vectors in ((judged.natural, Y), (judged.natural_after, judged.values)):
             filled = np.where(np.isnan(vectors[rows]), judged.fitted[rows], vectors[rows])
             filled = filled if self.some is None else filled[:, self.some.columns]
             shares[rows] = natural_shares(filled, *own)
-        judged.margins[rows] = self.margins(Y[rows], judged.part(rows), membership[rows])
 
     def margins(self, Y, judged, membership):
         """Margins of smoothness, of the vectors as they stand and of their repairs."""
@@ -318,9 +328,18 @@ def learn_model(X, given, *, min_confidence):
     model.look_at_deviations(judged, Y, np.arange(len(Y)), members)
     decide_by_trials(
         model, Y, damaged, members, seen, min_confidence=min_confidence, rng=selector.rng,
-        n_jobs=n_jobs,
+        n_jobs=n_jobs, n_damaged=given.n_damaged,
+        unseen=partial(_unseen, selector.filled, selection, given),
     )  # fmt: skip
     return model
+
+
+def _unseen(X, selection, given):
+    """Clean vectors judged without their kind, and these vectors."""
+    clean, labels = X[selection.clean], selection.labels[selection.clean]
+    options = {"seed": given.seed, "n_jobs": given.n_jobs}
+    judged, rows = judge_unseen(clean, labels, selection.mixture, **options)
+    return [(each, clean[own]) for each, own in zip(judged, rows, strict=True)]
 
 
 def _repair_suspicious(model, selection, filled, Y, n_jobs):
@@ -349,7 +368,7 @@ def _repair_suspicious(model, selection, filled, Y, n_jobs):
 
 def decide_by_trials(
     model, Y, damaged, members, seen, *, min_confidence, rng, n_jobs=None, trials=_TRIALS,
-    glances=_GLANCES,
+    glances=_GLANCES, n_damaged=None, unseen=tuple,
 ):  # fmt: skip
     """Run trials; sets the rule and the report of the model.
 
@@ -370,6 +389,10 @@ def decide_by_trials(
     n_jobs : int, default=None
     trials, glances : int
         Trials that tell what repairs are worth, and first how many entries moved, at most.
+    n_damaged : int, default=None
+        Number of damaged vectors, if it is known.
+    unseen : callable
+        ``unseen()`` returns what :func:`learn_reference` needs to know of vectors of unseen kinds.
     """
     others = np.setdiff1d(np.arange(len(Y)), damaged)
     # One that looked clean, but gains as damaged ones do now that more was tried, is neither.
@@ -390,14 +413,17 @@ def decide_by_trials(
 
     wide = run(judge, judge.glance, scattered(ALL_SHARES), glances)
     patterns = patterns_of(seen, Y[damaged], wide, count=trials)
-    if not all(map(is_everywhere, patterns)):
+    if judge is not model and not all(map(is_everywhere, patterns)):
         # Some entries do not show it: all are shuffled, in fewer trials.
-        judge, trials = model, min(trials, _most_trials(Y.shape[1]))
+        judge, trials = model, min(trials, _FEWEST_WHOLE)
     tried = run(judge, judge.propose, patterns, trials)
     found = model.judged.part(damaged)
     judged = model.judged.part(clean)
     whole = judge.margins(tried.truth, tried.judged, tried.membership)[:, 0]
     model.rule, known = learn_rule(found, Y[damaged], model.cut, judged, vectors, tried, whole)
+    if model.rule is not None:
+        reference = learn_reference(model.rule, model.judged, Y, tried, unseen(), n_damaged)
+        model.rule = replace(model.rule, reference=reference)
     model.report = report_trials(model, tried, known, min_confidence)
     model.report.n_suspicious = len(damaged)
 

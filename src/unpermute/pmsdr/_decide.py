@@ -14,12 +14,15 @@ five things tell, all measured on this very matrix:
 How many vectors of either kind there are, and how the undamaged ones are spread, is averaged over
 what explains all vectors, so that it is never surer than this matrix allows.
 
-The odds of the first two add up; evidence for the repair that no arrangement of an odd vector has
-bounds those of the first. How likely the repair of a damaged vector is closer to the
-truth, the outcomes of trials that are like it tell. The confidence is the product of both.
+The odds of the first, second and fourth add up; evidence for the repair that no arrangement of an
+odd vector has bounds those of the first and fourth. They are multiplied by the odds of the others.
+Of new vectors, the training matrix does not tell how many are damaged: they are compared with the
+undamaged training vectors as well (:class:`~unpermute.pmsdr._ranks.Reference`). How likely the
+repair of a damaged vector is closer to the truth, the outcomes of trials that are like it tell. The
+confidence is the product of both.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, logit
@@ -29,7 +32,7 @@ from unpermute.pmsdr._ranks import Ranks, Reference
 from unpermute.pmsdr._smooth import Smoothness
 from unpermute.pmsdr._success import Success
 
-__all__ = ["OUTPUTS", "Rule", "learn_rule"]
+__all__ = ["OUTPUTS", "WEAK", "Rule", "learn_reference", "learn_rule"]
 
 OUTPUTS = ("values", "blend", "subspace")
 # Fewer trials with a gain above the cut say nothing about repairs.
@@ -48,6 +51,8 @@ _PLACES = 200
 _MOSTLY, _FEW, _NEED = 0.7, 50, 20.0
 # Training vectors count as undamaged below this probability of damage.
 _SURELY = 0.95
+# Share of the trials that count as weak.
+WEAK = 0.05
 # Least scale, in nats, of the evidence for a repair that clean vectors have by chance.
 _CHANCE = 5.0
 # Relative error of the logarithm of the number of arrangements: evidence below it proves nothing.
@@ -168,8 +173,8 @@ class Rule:
         """Probability that vectors are damaged, and that repairs of damaged ones are closer.
 
         The latter by output; both are 0 where nothing is gained. `known`: of the vectors that gain
-        more than the cut, if it has been worked out before. `new`: the vectors may belong to a
-        matrix of which another share is damaged.
+        more than the cut, if it has been worked out before. `new`: the share of damaged vectors in
+        the training matrix says nothing about these.
         """
         damage, rows = np.zeros(len(Y)), np.flatnonzero(judged.gain > self.cut)
         known = known_of(judged.part(rows), Y[rows]) if known is None else known
@@ -179,13 +184,13 @@ class Rule:
         # Where most entries moved, or few vectors tell, odd vectors can be sorted as well.
         needed = np.where(self.few | (judged.share[rows] > _MOSTLY), np.log1p(_NEED), -np.inf)
         by_chance = known[:, 1] <= needed
+        # Values unlike those of clean vectors are seldom put right by an order.
+        if self.likeness is not None:
+            odd = np.logaddexp(odd, self.likeness.log_odds([judged.likeness[rows]]))
         # However odd: so much evidence for a repair no vector has that was not shuffled.
         evidence = np.sign(known[:, 1]) * np.expm1(np.abs(known[:, 1]))
         arrangements = np.expm1(known[:, 0]) - evidence
         by_accident = np.maximum(self.chance[1], _COUNTED * arrangements)
-        # Values unlike those of clean vectors are not put right by any order.
-        if self.likeness is not None:
-            odd = np.logaddexp(odd, self.likeness.log_odds([judged.likeness[rows]]))
         odd = np.minimum(odd, self.chance[0] - evidence / by_accident)
         odd = np.where(by_chance, np.maximum(odd, -np.log(2.0)), odd)
         undamaged = np.logaddexp(odd, clean)
@@ -200,6 +205,11 @@ class Rule:
             found = success(known)
             closer[output][rows] = np.where(certified, np.maximum(found, self.proven), found)
         return damage, closer
+
+    def is_weak(self, judged, Y):
+        """Vectors whose repair is weaker than nearly all trials."""
+        lowest = self.ranks.lowest_of(_strengths(known_of(judged, Y)))
+        return lowest <= np.quantile(self.ranks.lowest, WEAK)
 
     def _nature(self, judged):
         """Log-odds that vectors are odd by nature rather than shuffled."""
@@ -262,7 +272,8 @@ def learn_rule(judged, Y, cut, clean, vectors, trials, whole):
     likeness = None if few else Ranks.of([tried_ones.likeness], [judged.likeness])
     gains = Gains.of(clean.gain, judged.gain, trials.judged.gain)
     natural = Naturalness.of(clean.natural, tried_ones.natural, tried_ones.natural_after)
-    smooth = Smoothness.of(whole[found], tried_ones.margins[:, 0])
+    n_tried = len(np.unique(trials.rows[found]))
+    smooth = Smoothness.of(whole[found], tried_ones.margins[:, 0], n_tried)
     errors = trials.squared_errors()
     closer = {}
     for output, after in zip(OUTPUTS, errors[1:], strict=True):
@@ -277,9 +288,34 @@ def learn_rule(judged, Y, cut, clean, vectors, trials, whole):
     rule = Rule(
         cut, ranks, likeness, gains, natural, smooth, chance, float(proven), closer, few
     )  # fmt: skip
-    looks = judged.gain > cut
-    judged, Y, known = judged.part(looks), Y[looks], known[looks]
-    undamaged = rule.probabilities(judged, Y, known)[0] < _SURELY
-    own = [each[undamaged] for each in (*_strengths(known), judged.likeness)]
-    reference = Reference.of((*_strengths(tried), tried_ones.likeness), own, len(vectors))
-    return replace(rule, reference=reference), tried
+    return rule, tried
+
+
+def learn_reference(rule, judged, Y, trials, unseen=(), n_damaged=None):
+    """Learn how damaged undamaged vectors look; returns a :class:`Reference`.
+
+    Parameters
+    ----------
+    rule : Rule
+    judged : Judged
+        Of all training vectors Y.
+    Y : ndarray of shape (n_vectors, n_features)
+    trials : Trials
+    unseen : iterable of (Judged, ndarray)
+        Clean vectors judged by models without their kind, and these vectors.
+    n_damaged : int, default=None
+        Number of damaged training vectors, if it is known: those that gain most.
+    """
+
+    def strengths(judged, Y):
+        part = judged.part(judged.gain > rule.cut)
+        return np.array([*_strengths(known_of(part, Y[judged.gain > rule.cut])), part.likeness])
+
+    damaged = rule.probabilities(judged, Y)[0] >= _SURELY
+    if n_damaged is not None:
+        damaged[:] = False
+        damaged[np.argsort(-judged.gain, kind="stable")[:n_damaged]] = True
+    own = strengths(judged.part(~damaged), Y[~damaged])
+    others = [strengths(*each) for each in unseen]
+    tried = strengths(trials.judged, trials.observed)
+    return Reference.of(tried, np.hstack([own, *others]), int(np.sum(~damaged)))

@@ -67,9 +67,10 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
     model.
 
     To repair new vectors by a reference, fit the model to clean vectors of the same kinds and
-    `transform` the new ones. How many vectors of the reference are damaged does not matter: a new
-    vector is changed if it looks more damaged than every undamaged vector of the reference, and
-    the more of these there are, the surer the repair can be.
+    `transform` the new ones; ``contamination=0`` says that the reference is in order. A new vector
+    counts as damaged as likely as not before it is looked at. It is changed if it looks more
+    damaged than every undamaged vector of the reference; the more of these there are, the surer
+    the repair can be. A vector of a kind that the reference does not have may look damaged.
 
     Given `n_subspaces`, `rank` or a stage by name, the same model finds and repairs the damaged
     vectors. Then the clean vectors are clustered into `n_subspaces` groups, a basis of that rank is
@@ -576,7 +577,7 @@ class PMSDR(OneToOneFeatureMixin, ClusterMixin, TransformerMixin, BaseEstimator)
         return replace(repaired, X=restored(X, scaled, repaired.X, self._unit))
 
     def _examine_scaled(self, X, *, flags=None, new=True):
-        """Judge and repair; `flags`: which are known to be damaged; `new`: of another matrix."""
+        """Judge and repair; `flags` and `new` as for :meth:`Judge.enter`."""
         model = self._model
         if isinstance(model, FourStages):
             return model.examine(X, self.output, self.min_confidence, n_jobs=self.n_jobs)

@@ -67,7 +67,7 @@ class HoldOuts:
         total: mean logarithms alone would take ten components where one has half the error. A
         partition that is known to be `likelier` need not be clearly better, only not clearly worse.
         """
-        if not self.held or np.array_equal(candidate.labels, present.labels):
+        if not self.held:
             return False
         ours, theirs = [], []
         for split in range(len(self.held)):
@@ -99,6 +99,8 @@ class HoldOuts:
                 break
             clusters = KMeans(count, n_init=5, random_state=self.seed).fit_predict(narrow)
             candidate = Partition(fit_mixture(narrow, clusters, rounds=2)[1])
+            if np.array_equal(candidate.labels, present.labels):
+                continue
             if self.is_better(candidate, present):
                 present = candidate
             elif self._is_clearly_worse(candidate, present):

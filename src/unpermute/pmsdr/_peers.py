@@ -16,6 +16,7 @@ from unpermute.numerics.mixture_regression import directions_of, fit_mixtures
 from unpermute.numerics.parallel import map_blocks
 from unpermute.numerics.permutations import match_values
 from unpermute.pmsdr._clean_model import Judge, decide_by_trials, units_of
+from unpermute.pmsdr._decide import WEAK
 from unpermute.pmsdr._judge import Judged, Membership
 
 __all__ = ["Peers", "learn_from_peers"]
@@ -24,6 +25,9 @@ __all__ = ["Peers", "learn_from_peers"]
 _NO_DAMAGE = 10.0
 # Log-likelihood ratio at which a vector is damaged as likely as not.
 _SURELY = 20.0
+# Probability where it cannot be told, and share of the vectors that look damaged from which that is
+# so: they may as well be the clean ones, of another kind.
+_EVEN, _TOO_MANY = 0.5, 0.4
 # Trials; a regression takes longer than the EM of the model.
 _TRIALS, _GLANCES = 100, 48
 
@@ -36,9 +40,15 @@ class Peers(Judge):
     ----------
     peers : ndarray of shape (n_peers, n_features)
         In units of the model.
+    undecided : bool
+        So many vectors look damaged that it cannot be told which side is right.
+    of_weak : float
+        Probability of damage where the repair is weaker than nearly all trials.
     """
 
     peers: np.ndarray
+    undecided: bool = False
+    of_weak: float = _EVEN
 
     def propose(self, Y, membership=None, *, n_jobs=None):
         """Regress vectors on the peers, without the one that they are; returns a `Judged`."""
@@ -56,13 +66,26 @@ class Peers(Judge):
 
         Few vectors differ too much to be compared with each other: whether one is damaged its own
         likelihood ratios say, against "no entry has moved" and against "every one has", for a
-        vector that has nothing to do with the others looks like that. What a repair is worth the
+        vector that has nothing to do with the others looks like that. One of another kind has large
+        ratios, too, but its repair helps less than nearly all trials. What a repair is worth the
         trials say.
         """
         damage, closer = super().probabilities(judged, Y, known, new=new)
         if self.rule is not None:
             damage = expit(np.minimum(judged.gain, judged.likelihood) - _SURELY)
-        return damage, closer
+            rows = np.flatnonzero(damage > _EVEN)
+            damage[rows[self.rule.is_weak(judged.part(rows), Y[rows])]] = self.of_weak
+        return np.minimum(damage, _EVEN) if self.undecided else damage, closer
+
+    def count_weak(self, judged, Y):
+        """Learn how many of the vectors whose repair is weak are damaged.
+
+        Of damaged ones, few are expected to be weak; all beyond that are of another kind.
+        """
+        if self.rule is not None:
+            rows = np.flatnonzero(np.minimum(judged.gain, judged.likelihood) > _SURELY)
+            found = np.sum(self.rule.is_weak(judged.part(rows), Y[rows]))
+            self.of_weak = min(WEAK * len(rows) / max(found, 1), _EVEN)
 
 
 def _explain(Y, judged, peers, n_jobs):
@@ -118,6 +141,7 @@ def learn_from_peers(X, given, *, min_confidence):
     model = Peers(
         centre=centre, unit=unit, bases=[directions], offsets=[np.zeros(X.shape[1])],
         cut=_NO_DAMAGE, loudest=np.inf, noise_report=[], peers=filled[clean],
+        undecided=bool(np.mean(~clean) >= _TOO_MANY),
     )  # fmt: skip
     model.judged = judged = model.propose(Y, members, n_jobs=given.n_jobs)
     model.noise_report.append(
@@ -132,6 +156,7 @@ def learn_from_peers(X, given, *, min_confidence):
         min_confidence=min_confidence, rng=np.random.default_rng(given.seed), n_jobs=given.n_jobs,
         trials=_TRIALS, glances=_GLANCES,
     )  # fmt: skip
+    model.count_weak(judged, Y)
     return model
 
 

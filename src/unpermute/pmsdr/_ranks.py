@@ -17,9 +17,10 @@ __all__ = ["Ranks", "Reference"]
 # looks damaged, that are averaged over, as if this part of one and one damaged vector had been seen
 # before. That all are undamaged is as likely as everything else: a matrix may well be whole.
 _NEARNESS, _FALSE_BEFORE = np.geomspace(0.05, 0.2, 8)[:, None], 0.1
-_FALSE = np.geomspace(1e-8, 0.99, 80)
-_BEFORE = _FALSE**_FALSE_BEFORE * (1.0 - _FALSE)
-_FALSE, _BEFORE = np.append(_FALSE, 1.0), np.append(_BEFORE / _BEFORE.sum(), 1.0)
+_SOME = np.geomspace(1e-8, 0.99, 80)
+_SOME_BEFORE = _SOME**_FALSE_BEFORE * (1.0 - _SOME)
+_FALSE = np.append(_SOME, 1.0)
+_BEFORE = np.append(_SOME_BEFORE / _SOME_BEFORE.sum(), 1.0)
 # Shapes of the ranks of damaged vectors, 1 if the trials are just like them, less if stronger; and
 # by how much they may be so, roughly.
 _WEAKER, _STRONGER = np.linspace(0.7, 1.0, 4)[:, None, None], 0.08
@@ -112,42 +113,42 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Reference:
-    """Odds of new vectors: how often is an undamaged training vector as strong as this one?
+    """Odds of new vectors: does any undamaged training vector look as damaged as this one?
 
-    The training matrix says how many of its own vectors are damaged, but not how many new ones are:
-    a matrix without damage would make all new vectors look undamaged. So a new vector counts as
-    damaged as likely as not before it is looked at. An undamaged one that is stronger than all n
-    undamaged training vectors has a probability of at most 1 / (n + 1), since it could have been
-    any of n + 1 (conformal prediction). A damaged one of that strength is as frequent as such
-    trials are. Where an undamaged training vector is as strong, nothing is said.
+    The training matrix says how many of its own vectors are damaged, not how many new ones are: one
+    without damage would make all new vectors look undamaged. So a new vector counts as damaged as
+    likely as not before it is looked at. It looks more damaged than all n undamaged training
+    vectors with probability 1 / (n + 1) if it is undamaged and of the same kinds, since it might
+    have been any of n + 1 (conformal prediction), and as often as trials do if it is damaged. Where
+    an undamaged training vector looks as damaged, nothing is said.
 
     Attributes
     ----------
     ranks : Ranks
         Among the trials.
-    strongest : float
-        Largest lowest rank of an undamaged training vector.
+    least : float
+        Lowest rank (:class:`Ranks`) that new vectors must exceed.
     n_undamaged : int
         Number of undamaged training vectors.
     """
 
     ranks: Ranks
-    strongest: float
+    least: float
     n_undamaged: int
 
     @classmethod
-    def of(cls, tried, known, n_quiet):
+    def of(cls, tried, undamaged, n_undamaged):
         """Learn from strengths of trials, and of undamaged vectors that look damaged.
 
-        `n_quiet` is the number of those that do not look damaged.
+        `n_undamaged` is the number of all undamaged vectors.
         """
-        ranks = Ranks.among(tried)
-        strongest = float(np.max(ranks.lowest_of(known), initial=0.0))
-        return cls(ranks, strongest, n_quiet + len(known[0]))
+        ranks, least = Ranks.among(tried), 0.0
+        if len(undamaged[0]) > 0:
+            least = float(np.max(ranks.lowest_of(undamaged)))
+        return cls(ranks, least, n_undamaged)
 
     def log_odds(self, known):
         """Undamaged vectors per damaged one, as a logarithm; infinite where nothing is said."""
-        n, rank = len(self.ranks.lowest), self.ranks.rank(known)
-        as_strong = (n - rank + 1.0) / (n + 1.0)
+        as_strong = (np.sum(self.ranks.lowest > self.least) + 1.0) / (len(self.ranks.lowest) + 1.0)
         odds = -np.log(self.n_undamaged + 1.0) - np.log(as_strong)
-        return np.where(self.ranks.lowest_of(known) > self.strongest, odds, np.inf)
+        return np.where(self.ranks.lowest_of(known) > self.least, odds, np.inf)

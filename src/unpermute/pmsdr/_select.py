@@ -7,7 +7,7 @@ and components that are one are joined.
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -159,6 +159,8 @@ class Selector:
             return None
         if not selection.union:
             selection = self._take_back(*narrow, selection, one)
+        elif selection.rank is None:
+            selection = self._complete(*narrow, selection)
         if selection.rank is None:
             selection = self._divided(*narrow, selection)
             selection = self._merge(*narrow, selection, confirmed=True)
@@ -191,6 +193,28 @@ class Selector:
             return selection
         again = self._settle(X, filled, selection.clean | left, labels, rounds=6)
         logger.debug("select: %d vectors left out, tried again with them", left.sum())
+        return _more_likely(selection, again)
+
+    def _complete(self, X, filled, selection):
+        """Add the components of a union that the start left out, if there are any.
+
+        Their vectors neither stand nor are repaired as those of the others; clusters are sought
+        among them alone.
+        """
+        left = np.flatnonzero(_is_unexplained(X, selection))
+        if len(left) < _DIFFER * len(X):
+            return selection
+        given = replace(self.given.starts()[-1], contamination="auto")
+        try:
+            found = cluster_start(X[left], filled[left], given, self.rng)
+        except ValueError:
+            return selection  # the detector takes none of them for clean
+        labels = selection.labels.copy()
+        labels[left] = np.where(found >= 0, found + len(selection.mixture.components), -1)
+        again = self._settle(X, filled, labels >= 0, labels, rounds=4, union=True)
+        logger.debug("select: %d vectors unexplained, clustered apart", len(left))
+        if again is not None:
+            again = self._merge(X, filled, again, rounds=4)
         return _more_likely(selection, again)
 
     def _divided(self, X, filled, selection):

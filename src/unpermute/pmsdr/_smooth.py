@@ -135,36 +135,38 @@ class Smoothness:
         Samples.
     halfway : float
         Between their medians: repairs with a larger margin are in order.
+    most : float
+        Largest log-odds that so many vectors can tell.
     """
 
     clean: np.ndarray
     shuffled: np.ndarray
     halfway: float
+    most: float
 
     @classmethod
-    def of(cls, clean, shuffled):
-        """Learn from samples; None if they are small or not clearly apart."""
-        if min(len(clean), len(shuffled)) < _ENOUGH:
+    def of(cls, clean, shuffled, n_vectors):
+        """Learn from samples of so many vectors; None if they are few or not clearly apart."""
+        if min(len(clean), len(shuffled), n_vectors) < _ENOUGH:
             return None
         if np.quantile(clean, 0.25) <= np.quantile(shuffled, 0.75):
             return None
         halfway = 0.5 * float(np.median(clean) + np.median(shuffled))
-        return cls(_quantiles(clean), _quantiles(shuffled), halfway)
+        return cls(_quantiles(clean), _quantiles(shuffled), halfway, float(np.log(n_vectors)))
 
     def log_odds(self, margins, natural):
         """Log-odds that vectors are odd by nature rather than shuffled.
 
-        The margin of an odd vector is like that of a clean one, or lies anywhere in between. The
-        odds are bounded by the sizes of the samples. A repair that is itself rough is no evidence
-        of a shuffle, so a small margin then counts for nothing. Otherwise smoothness outweighs
-        `natural`, the log-odds by the directions of the deviation: a shuffled vector that is also
-        odd deviates along the directions of odd vectors.
+        The margin of an odd vector is like that of a clean one, or lies anywhere in between. A
+        repair that is itself rough is no evidence of a shuffle, so a small margin then counts for
+        nothing. Otherwise smoothness outweighs `natural`, the log-odds by the directions of the
+        deviation: a shuffled vector that is also odd deviates along the directions of odd vectors.
         """
         margin, after = margins.T
         span = np.ptp(np.concatenate([self.clean, self.shuffled])) + _LEAST_WIDTH
         odd = 0.5 * (_density(margin, self.clean) + 1.0 / span)
         odds = np.log(odd) - np.log(_density(margin, self.shuffled))
-        odds = np.clip(odds, -np.log(len(self.clean)), np.log(len(self.shuffled)))
+        odds = np.clip(odds, -self.most, self.most)
         counts = (odds > 0.0) | (after >= self.halfway)
         return np.where(counts, np.maximum(natural, 0.0) + odds, natural)
 

@@ -63,6 +63,11 @@ class Given:
         named = not all(map(self.is_open, ("detector", "clusterer", "basis", "classifier")))
         return self.n_subspaces is not None or named
 
+    @property
+    def n_damaged(self):
+        """Number of damaged vectors; None: not known."""
+        return None if self.contamination == "auto" else int(self.contamination)
+
     def of_clean(self, n_vectors):
         """What is known of the clean vectors as a whole: their number, and a rank."""
         single = self.n_subspaces == 1 and np.ndim(self.rank) == 0

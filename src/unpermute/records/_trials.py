@@ -142,22 +142,21 @@ def _likeliest_shares(found, counts, usual, n_tried):
 
     Maximum likelihood over all kinds uses each of them to explain chance. So kinds are added one by
     one, the one that makes the proposals likeliest first, as long as that gains more than half the
-    logarithm of the number of proposals (BIC). How trials of a kind look is known from their number
-    only, which lets larger gains occur by chance: the bound is raised accordingly.
+    logarithm of the number of proposals (BIC). How proposals of a kind look is known from the
+    trials in which it was found; the fewer, the larger the gains that chance explains.
     """
-    n, open_ = counts.sum(), set(np.flatnonzero(n_tried).tolist())
+    n, left = counts.sum(), np.flatnonzero(n_tried).tolist()
+    n_found = np.maximum(found.sum(axis=1) * n_tried, 1.0)
     chosen: list[int] = []
-    shares, best, bound = usual, -np.inf, 0.0
-    while open_:
-        fits = {kind: _fit_shares(found, counts, usual, [*chosen, kind]) for kind in sorted(open_)}
-        kind = max(fits, key=lambda kind: fits[kind][1])
-        if fits[kind][1] <= best + bound:
+    shares, best = usual, -np.inf
+    while left:
+        fits = [_fit_shares(found, counts, usual, [*chosen, kind]) for kind in left]
+        place = int(np.argmax([likelihood for _, likelihood in fits]))
+        chosen.append(left.pop(place))
+        bound = 0.5 * np.log(n) * (1.0 + n / n_found[chosen].min())
+        if fits[place][1] <= best + bound:
             break
-        shares, best = fits[kind]
-        chosen.append(kind)
-        open_.remove(kind)
-        n_found = np.min(found[chosen].sum(axis=1) * n_tried[chosen])
-        bound = 0.5 * np.log(n) * (1.0 + n / max(n_found, 1.0))
+        shares, best = fits[place]
     return shares
 
 
