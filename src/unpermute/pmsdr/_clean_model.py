@@ -99,6 +99,10 @@ class Judge(ABC):
         """Repairs that are looked for less hard."""
         return self.propose(Y, membership, n_jobs=n_jobs)
 
+    def explain(self, Y, *, n_jobs=None):
+        """Repairs of new vectors that tell whether they can be explained: without random starts."""
+        return self.propose(Y, n_jobs=n_jobs)
+
     def margins(self, Y, judged, membership):
         """Margins of smoothness (:mod:`unpermute.pmsdr._smooth`); zeros if they are not known."""
         return np.zeros((len(Y), 2))
@@ -225,6 +229,17 @@ class CleanModel(Judge):
     def propose(self, Y, membership=None, *, n_jobs=None):
         """Best repairs of vectors in units of the model; returns a :class:`Judged`."""
         membership = Membership.none(len(Y)) if membership is None else membership
+        judged, rows = self._without_starts(Y, membership, n_jobs)
+        self.work_harder(judged, Y, rows, membership, n_jobs=n_jobs)
+        self.look_at_deviations(judged, Y, np.flatnonzero(judged.gain > self.cut), membership)
+        return judged
+
+    def explain(self, Y, *, n_jobs=None):
+        """Repairs of new vectors, by the search and the EM without random starts."""
+        return self._without_starts(Y, Membership.none(len(Y)), n_jobs)[0]
+
+    def _without_starts(self, Y, membership, n_jobs):
+        """Repairs, and the vectors that random starts might help: neither quiet nor certified."""
         judged, quiet = as_they_stand(Y, self.mixture, membership, n_jobs=n_jobs)
         rows = np.flatnonzero(~quiet)
         part = judged.part(rows)
@@ -232,9 +247,7 @@ class CleanModel(Judge):
         judged.replace(rows, part)
         rows = rows[~part.certified]
         repair(judged, Y, rows, self.mixture, membership, FULL, n_jobs=n_jobs)
-        self.work_harder(judged, Y, rows, membership, n_jobs=n_jobs)
-        self.look_at_deviations(judged, Y, np.flatnonzero(judged.gain > self.cut), membership)
-        return judged
+        return judged, rows
 
     def look_at_deviations(self, judged, Y, rows, membership):
         """Enter what tells odd vectors from shuffled ones, of vectors that gain more than the cut.

@@ -104,5 +104,5 @@ def _learn_from_sample(X, given, size, options):
 def _unexplained(model, X, given):
     """Vectors unlike clean ones, as they stand and repaired."""
     Y = model.in_units(X)
-    judged = model.propose(Y, n_jobs=given.n_jobs)
+    judged = model.explain(Y, n_jobs=given.n_jobs)
     return model.is_suspicious(judged, Y) & ~model.is_explained(judged, Y)

@@ -9,7 +9,7 @@ if there is only one, clusters.
 import numpy as np
 from sklearn.cluster import KMeans
 
-from unpermute.pmsdr._judge import FULL, Judged, Membership, Mixture, judge
+from unpermute.pmsdr._judge import FAST, Judged, Membership, Mixture, judge
 from unpermute.pmsdr._mixture import SMALLEST, fit_mixture
 from unpermute.pmsdr._profile import Profiles
 
@@ -17,10 +17,12 @@ __all__ = ["judge_unseen"]
 
 # Clusters that a single component is divided into, and entries by which they are found.
 _CLUSTERS, _ENTRIES = 4, 400
+# Vectors that are judged at most, drawn at random: as many tell what the strongest looks like.
+_MOST = 200
 
 
 def judge_unseen(X, labels, mixture, *, seed, n_jobs=None):
-    """Judge every clean vector by a model of the other kinds.
+    """Judge clean vectors by models of the other kinds.
 
     Parameters
     ----------
@@ -41,19 +43,21 @@ def judge_unseen(X, labels, mixture, *, seed, n_jobs=None):
     """
     several = len(mixture.components) > 1
     kinds = labels if several else _clusters(X, seed)
+    drawn = np.sort(np.random.default_rng(seed).permutation(len(X))[:_MOST])
     judged: list[Judged] = []
     rows: list[np.ndarray] = []
-    for kind in np.unique(kinds):
-        left, others = np.flatnonzero(kinds == kind), kinds != kind
+    for kind in np.unique(kinds[drawn]):
+        left, others = drawn[kinds[drawn] == kind], kinds != kind
         if others.sum() < 2 * SMALLEST:
             continue
         if several:
             known = np.flatnonzero(np.arange(len(mixture.components)) != kind)
             rest = Mixture([mixture.components[k] for k in known], mixture.log_shares[known])
         else:
-            rest, _ = fit_mixture(X[others], labels[others], rounds=0)
+            rank = mixture.components[0].rank
+            rest, _ = fit_mixture(X[others], labels[others], rounds=0, rank=rank)
         nobody = Membership.none(len(left))
-        found = judge(X[left], rest, nobody, FULL, n_jobs=n_jobs)
+        found = judge(X[left], rest, nobody, FAST, n_jobs=n_jobs)
         profiles = Profiles.of(X[others], np.zeros(others.sum(), dtype=np.int64), seed=seed)
         found.likeness[:] = profiles.likeness(X[left], nobody.folds)
         judged.append(found)
