@@ -6,6 +6,7 @@ import pytest
 from unpermute import PMSDR
 from unpermute.datasets import make_permuted_subspaces
 from unpermute.metrics import recovery_error
+from unpermute.pmsdr._clean_model import _FEWEST_WHOLE
 from unpermute.pmsdr._explain import in_place
 from unpermute.pmsdr._judge import Mixture
 from unpermute.pmsdr._model import fit_component
@@ -47,6 +48,6 @@ def test_very_long_vectors_are_recovered_surely(snr_db, worst):
     model = PMSDR(random_state=0)
     X_fixed = model.fit_transform(data.X)
     assert np.array_equal(model.outlier_mask_, data.outlier_mask)
-    assert model.trials_.n_trials > 6000 // 60  # more than whole vectors would be given
+    assert model.trials_.n_trials > _FEWEST_WHOLE  # more than whole vectors would be given
     assert recovery_error(data.X_clean, X_fixed, mask=data.outlier_mask) < worst
     np.testing.assert_array_equal(PMSDR(random_state=0, n_jobs=2).fit_transform(data.X), X_fixed)
