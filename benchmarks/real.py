@@ -1,8 +1,8 @@
 """Real vectors, some of them shuffled, nothing given: what is found, repaired and harmed?
 
-At most 400 vectors of every set, drawn by the seed and divided by the largest absolute value; a
-share of the vectors has a share of its entries moved (``--levels 25/40``: 25% of the vectors, 40%
-of their entries; ``--pattern`` says how). The sets are those of ``real/`` inside the data folder
+At most 400 vectors of every set (``--most``), drawn by the seed and divided by the largest absolute
+value; a share of the vectors has a share of its entries moved (``--levels 25/40``: 25% of the
+vectors, 40% of their entries; ``--pattern`` says how). The sets are those of ``real/`` in the folder
 (``UNPERMUTE_DATA``), scikit-learn's digits, and all files ``*.npz`` of ``--folder`` (array X).
 
 Prints one line per set and level: the error of the shuffled vectors left alone and with either
@@ -50,9 +50,9 @@ def load(path):
         return content["X"].astype(float)
 
 
-def draw(X, seed):
+def draw(X, seed, most=MAX_VECTORS):
     """Vectors of one problem, on a common scale."""
-    X = X[np.random.default_rng([seed, 0]).permutation(len(X))[:MAX_VECTORS]]
+    X = X[np.random.default_rng([seed, 0]).permutation(len(X))[:most]]
     return X / np.nanmax(np.abs(X))
 
 
@@ -62,7 +62,7 @@ def problems(sets, options):
         X = load(sets[name])
         for level in options.levels:
             for seed in options.seeds:
-                yield name, draw(X, seed), level, seed
+                yield name, draw(X, seed, options.most), level, seed
 
 
 def print_line(rows):
@@ -140,6 +140,7 @@ def main():
     parser = make_parser(__doc__.split("\n")[0], [0, 1, 2, 3, 4])
     parser.add_argument("--levels", nargs="+", default=["25/40"], help="vectors/entries, per cent")
     parser.add_argument("--sets", nargs="+", help="names of sets; all unless given")
+    parser.add_argument("--most", type=int, default=MAX_VECTORS, help="vectors of a set")
     parser.add_argument("--folder", type=Path, help="further sets")
     options = parser.parse_args()
     sets = find_sets(options.folder)

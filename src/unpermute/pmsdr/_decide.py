@@ -266,8 +266,7 @@ def learn_rule(judged, Y, cut, clean, vectors, trials, whole):
     tried = known_of(tried_ones, trials.observed[found])
     if found.sum() < _ENOUGH:
         return None, tried
-    known = known_of(judged, Y)
-    ranks = Ranks.of(_strengths(tried), _strengths(known))
+    ranks = Ranks.of(_strengths(tried), _strengths(known_of(judged, Y)))
     few = len(vectors) < _FEW  # too few to tell which values vectors may hold
     likeness = None if few else Ranks.of([tried_ones.likeness], [judged.likeness])
     gains = Gains.of(clean.gain, judged.gain, trials.judged.gain)
