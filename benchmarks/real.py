@@ -2,8 +2,8 @@
 
 At most 400 vectors of every set (``--most``), drawn by the seed and divided by the largest absolute
 value; a share of the vectors has a share of its entries moved (``--levels 25/40``: 25% of the
-vectors, 40% of their entries; ``--pattern`` says how). The sets are those of ``real/`` in the folder
-(``UNPERMUTE_DATA``), scikit-learn's digits, and all files ``*.npz`` of ``--folder`` (array X).
+vectors, 40% of their entries; ``--pattern`` says how). The sets are those of ``real/`` below the
+data folder (``UNPERMUTE_DATA``), scikit-learn's digits, and ``*.npz`` of ``--folder`` (array X).
 
 Prints one line per set and level: the error of the shuffled vectors left alone and with either
 output, shuffled vectors missed and clean ones flagged, vectors changed, how many of them are closer
